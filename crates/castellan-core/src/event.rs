@@ -1,0 +1,343 @@
+//! The one language in which everything that happens in a session is told.
+//!
+//! The same events are stored (the durable ones, which are the truth a session is rebuilt from),
+//! written to the trace, printed by `exec --json` and drawn by every surface.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::caller::Caller;
+use crate::code::ErrorCode;
+use crate::id::{CallId, CycleId, SessionId};
+use crate::message::IssuedCall;
+use crate::model::{Finish, Usage};
+use crate::outcome::EffectStatus;
+use crate::time::Timestamp;
+use crate::tool::{Effect, Preview, SessionEffect};
+
+/// An event with when and where it happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// When.
+    pub ts: Timestamp,
+    /// Its place in the session's log, from 1 without gaps. Absent for events that only pass by
+    /// and are not stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Waiting for the model.
+    Thinking,
+    /// Waiting for a person to decide.
+    Waiting,
+    /// Running tools.
+    Running,
+    /// Nothing to do: the turn is over.
+    Idle,
+}
+
+/// Why a turn is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEnd {
+    /// The model said all it wanted.
+    Done,
+    /// The model or its server failed.
+    Failed,
+    /// The turn used all model calls it was given.
+    Limit,
+    /// Someone stopped it.
+    Cancelled,
+}
+
+/// A call in a list of calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallItem {
+    /// The call.
+    pub call_id: CallId,
+    /// The tool.
+    pub name: String,
+    /// One line that says what it does.
+    pub header: String,
+}
+
+/// A call somebody has to decide about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalItem {
+    /// The call.
+    pub call_id: CallId,
+    /// The tool.
+    pub name: String,
+    /// One line that says what it would do.
+    pub header: String,
+    /// What a permission for calls like this one is called.
+    pub label: String,
+    /// The call in detail.
+    pub preview: Preview,
+    /// Why it isn't simply run.
+    pub reason: String,
+}
+
+/// What was decided about one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The call.
+    pub call_id: CallId,
+    /// Whether it may run.
+    pub approve: bool,
+    /// What the person added; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub feedback: String,
+}
+
+/// What policy said about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It may run.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// It may not run.
+    Deny,
+}
+
+/// What happened. `kind` on the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Event {
+    /// A session began.
+    SessionStart {
+        /// The version of this program.
+        version: String,
+        /// Its working folder.
+        cwd: PathBuf,
+        /// Who drives it.
+        caller: Caller,
+    },
+    /// The session does something else now. Stored only for the end of a turn.
+    StateChange {
+        /// What it does now.
+        state: State,
+        /// For [`State::Idle`]: why the turn is over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<TurnEnd>,
+    },
+    /// Someone spoke to the model.
+    UserTurn {
+        /// The words.
+        text: String,
+    },
+    /// A model is asked.
+    ModelRequest {
+        /// The model's name at its server.
+        model: String,
+        /// How many messages it is shown.
+        messages: usize,
+        /// How many tools it is offered.
+        tools: usize,
+    },
+    /// Reasoning as it arrives. Passes by.
+    Reasoning {
+        /// More of it.
+        text: String,
+    },
+    /// Words of the answer as they arrive. Passes by.
+    Content {
+        /// More of them.
+        text: String,
+    },
+    /// The model's answer stopped arriving. Passes by.
+    StreamEnd {
+        /// False where what arrived is void because the request failed.
+        complete: bool,
+    },
+    /// A model answered.
+    ModelResponse {
+        /// The words.
+        text: String,
+        /// Reasoning shown apart from the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reasoning: Option<String>,
+        /// The calls, in the order the model made them.
+        calls: Vec<IssuedCall>,
+        /// Why it stopped.
+        finish: Finish,
+        /// Tokens, where the server counted them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+        /// How many requests it took.
+        attempts: u32,
+        /// How long it took.
+        duration_ms: u64,
+    },
+    /// A call was understood: this is what policy and people judge, and exactly what would run.
+    ToolPrepared {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        name: String,
+        /// The arguments after repair, marked secrets concealed.
+        arguments: Map<String, Value>,
+        /// What was mended on the way.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        repairs: Vec<String>,
+        /// One line that says what it does.
+        header: String,
+        /// What a permission for calls like this one is called.
+        label: String,
+        /// What it can do to the world.
+        effects: Vec<Effect>,
+    },
+    /// Policy spoke about a call.
+    Policy {
+        /// The call.
+        call_id: CallId,
+        /// What it said.
+        decision: Decision,
+        /// What spoke: `default`, `grant`, `--skip-permissions`.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// These calls start now. A call without a result after this one may have had its effect.
+    ToolInfo {
+        /// The calls.
+        items: Vec<CallItem>,
+    },
+    /// Somebody has to decide about these calls.
+    ApproveRequest {
+        /// The round of asking.
+        cycle_id: CycleId,
+        /// The calls.
+        items: Vec<ApprovalItem>,
+    },
+    /// Somebody decided.
+    ApprovalResolved {
+        /// The round of asking.
+        cycle_id: CycleId,
+        /// Who decided.
+        by: String,
+        /// What about which call.
+        answers: Vec<Answer>,
+    },
+    /// Output of a running call as it appears. Passes by.
+    ToolOutputChunk {
+        /// The call.
+        call_id: CallId,
+        /// More of it.
+        text: String,
+    },
+    /// A call is over.
+    ToolResult {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        name: String,
+        /// What the model reads.
+        output: String,
+        /// Whether it reports a failure.
+        is_error: bool,
+        /// What it changed.
+        effect: EffectStatus,
+        /// `done`, `failed`, `denied`, `timed_out` or `cancelled`.
+        outcome: String,
+        /// The code, for all but `done`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<ErrorCode>,
+        /// How long it ran.
+        duration_ms: u64,
+        /// The file with the whole output, where it was cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spill: Option<PathBuf>,
+        /// What it leaves behind in the session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        session_effects: Vec<SessionEffect>,
+    },
+    /// How much has been used. Passes by.
+    Status {
+        /// Tokens of the last request.
+        usage: Usage,
+        /// How many tokens the model takes, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context_window: Option<u64>,
+    },
+    /// Something failed that is no call's result.
+    Error {
+        /// Which kind of failure.
+        code: ErrorCode,
+        /// What happened.
+        message: String,
+    },
+    /// The program leaves the session; it can be resumed. Passes by.
+    SessionEnd {
+        /// The exit code it leaves with.
+        exit_code: u8,
+    },
+}
+
+/// The kind of an event, without its content.
+pub type EventKind = &'static str;
+
+impl Event {
+    /// The word in `kind`.
+    #[must_use]
+    pub const fn kind(&self) -> EventKind {
+        match self {
+            Self::SessionStart { .. } => "session_start",
+            Self::StateChange { .. } => "state_change",
+            Self::UserTurn { .. } => "user_turn",
+            Self::ModelRequest { .. } => "model_request",
+            Self::Reasoning { .. } => "reasoning",
+            Self::Content { .. } => "content",
+            Self::StreamEnd { .. } => "stream_end",
+            Self::ModelResponse { .. } => "model_response",
+            Self::ToolPrepared { .. } => "tool_prepared",
+            Self::Policy { .. } => "policy",
+            Self::ToolInfo { .. } => "tool_info",
+            Self::ApproveRequest { .. } => "approve_request",
+            Self::ApprovalResolved { .. } => "approval_resolved",
+            Self::ToolOutputChunk { .. } => "tool_output_chunk",
+            Self::ToolResult { .. } => "tool_result",
+            Self::Status { .. } => "status",
+            Self::Error { .. } => "error",
+            Self::SessionEnd { .. } => "session_end",
+        }
+    }
+
+    /// Whether it is stored. The others only pass by whoever watches.
+    #[must_use]
+    pub const fn is_durable(&self) -> bool {
+        match self {
+            Self::SessionStart { .. }
+            | Self::UserTurn { .. }
+            | Self::ModelRequest { .. }
+            | Self::ModelResponse { .. }
+            | Self::ToolPrepared { .. }
+            | Self::Policy { .. }
+            | Self::ToolInfo { .. }
+            | Self::ApproveRequest { .. }
+            | Self::ApprovalResolved { .. }
+            | Self::ToolResult { .. }
+            | Self::Error { .. } => true,
+            Self::StateChange { state, .. } => matches!(state, State::Idle),
+            Self::Reasoning { .. }
+            | Self::Content { .. }
+            | Self::StreamEnd { .. }
+            | Self::ToolOutputChunk { .. }
+            | Self::Status { .. }
+            | Self::SessionEnd { .. } => false,
+        }
+    }
+}

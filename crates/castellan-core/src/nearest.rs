@@ -1,0 +1,66 @@
+//! The nearest known name to one that was mistyped.
+
+/// The known names, nearest first, by edit distance over lower-cased text; ties keep their order.
+#[must_use]
+pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let mut ranked: Vec<(usize, &str)> = known
+        .into_iter()
+        .map(|name| (distance(&wanted, &name.to_lowercase()), name))
+        .collect();
+    ranked.sort_by_key(|(distance, _)| *distance);
+    ranked.into_iter().map(|(_, name)| name).collect()
+}
+
+/// The nearest known name, where it is near enough to be what was meant: at most a third of its
+/// letters differ.
+#[must_use]
+pub fn likely<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let first = nearest(wanted, known).into_iter().next()?;
+    let limit = first.chars().count().max(3).div_ceil(3);
+    (distance(&wanted.to_lowercase(), &first.to_lowercase()) <= limit).then_some(first)
+}
+
+/// Optimal string alignment distance: insertions, deletions, substitutions and swaps of
+/// neighbours, each at cost 1.
+fn distance(a: &str, b: &str) -> usize {
+    // Names are short; longer input is cut so that a hostile name costs nothing.
+    let a: Vec<char> = a.chars().take(128).collect();
+    let b: Vec<char> = b.chars().take(128).collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.iter().enumerate() {
+        let mut row = vec![i + 1; b.len() + 1];
+        for (j, other) in b.iter().enumerate() {
+            let cost = usize::from(letter != other);
+            let mut least = (last[j] + cost).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                least = least.min(before[j - 1] + 1);
+            }
+            row[j + 1] = least;
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_comes_first() {
+        let known = ["bash", "read_file", "write_file"];
+        assert_eq!(nearest("raed_file", known)[0], "read_file");
+        assert_eq!(likely("Bahs", known), Some("bash"));
+        assert_eq!(likely("screenshot", known), None);
+        assert_eq!(likely("x", []), None);
+    }
+
+    #[test]
+    fn a_swap_costs_one() {
+        assert_eq!(distance("modle", "model"), 1);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}

@@ -1,0 +1,40 @@
+//! What a running tool may use beyond its arguments: ports that upper rooms implement.
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+/// Where a running call reports to.
+pub trait Progress: Send + Sync {
+    /// Output as it appears, for whoever watches. What the model reads is the outcome, not this.
+    fn output(&self, text: &str);
+
+    /// How far the work has come, in units of the tool's choosing; `total` where it is known.
+    fn advance(&self, done: u64, total: Option<u64>, message: &str);
+}
+
+/// A [`Progress`] that nobody watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Progress for Unwatched {
+    fn output(&self, _text: &str) {}
+
+    fn advance(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+}
+
+/// What a person did with a question.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Elicited {
+    /// They answered, with values that fit the schema.
+    Accepted(Value),
+    /// They declined to answer.
+    Declined,
+    /// They closed the question, or nobody is there.
+    Cancelled,
+}
+
+/// A way to ask the person on the other side of a call.
+pub trait Elicitation: Send + Sync {
+    /// Asks `question`; the answer is an object that fits the JSON Schema `schema`.
+    fn ask(&self, question: String, schema: Value) -> BoxFuture<'_, Elicited>;
+}
