@@ -1,0 +1,115 @@
+//! `cargo xtask test`: builds once, runs the doc tests, then everything else.
+//!
+//! The test runner goes last and nothing is printed after it, so that the end of the output is the
+//! runner's own summary.
+
+use anyhow::Result;
+
+use crate::process::{cargo, is_there};
+use crate::say;
+use crate::workspace::Workspace;
+
+/// Programs that tests start, beside the toolchain: what for, and how to get them.
+const NEEDS: &[(&str, &str, &str)] = &[
+    (
+        "python3",
+        "end-to-end tests talk to the program from it",
+        "apt-get install python3",
+    ),
+    ("bash", "the shell tools run in it", "apt-get install bash"),
+    (
+        "git",
+        "tests of the file tools make small repositories",
+        "apt-get install git",
+    ),
+];
+
+/// Runs the tests; the code is the runner's, or that of the first step that failed before it.
+pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<u8> {
+    let root = &workspace.root;
+    say::heading("checking what the tests need");
+    for (program, purpose, install) in NEEDS {
+        if is_there(program, &["--version"], root) {
+            say::line(&format!("{program}: there"));
+        } else {
+            say::line(&format!(
+                "{program}: MISSING ({purpose}); tests that need it will fail; \
+                 on Debian and Ubuntu: {install}"
+            ));
+        }
+    }
+    let nextest = is_there("cargo", &["nextest", "--version"], root);
+    say::line(if nextest {
+        "cargo-nextest: there"
+    } else {
+        "cargo-nextest: not there, cargo test runs instead (to get it: cargo install --locked \
+         cargo-nextest)"
+    });
+
+    // With `--tests` cargo picks the features the runner will pick; without it, what dev-dependencies
+    // add would make it build everything a second time.
+    let build = cargo(&["build", "--workspace", "--bins", "--tests"], root);
+    say::heading(&format!("building the workspace: {}", build.shown()));
+    let code = build.run()?;
+    if code != 0 {
+        return Ok(code);
+    }
+
+    let mut doc_code = 0;
+    if nextest && args.is_empty() {
+        let doc = cargo(&["test", "--doc", "--workspace"], root);
+        say::heading(&format!("doc tests: {}", doc.shown()));
+        doc_code = doc.run()?;
+        if doc_code != 0 {
+            say::line("doc tests FAILED (see above); the other tests run all the same");
+        }
+    }
+
+    let runner = cargo(&runner_args(nextest, args), root);
+    say::heading(&format!("tests: {}", runner.shown()));
+    let code = runner.run()?;
+    Ok(if code == 0 { doc_code } else { code })
+}
+
+/// The arguments of cargo for the runner: all of the workspace unless the caller names packages.
+fn runner_args(nextest: bool, args: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = if nextest {
+        vec!["nextest", "run"]
+    } else {
+        vec!["test"]
+    }
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
+    let names_package = args
+        .iter()
+        .take_while(|arg| *arg != "--")
+        .any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
+    if !names_package {
+        all.push("--workspace".to_owned());
+    }
+    all.extend_from_slice(args);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(args: &[&str]) -> Vec<String> {
+        args.iter().map(|arg| (*arg).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_runner_takes_the_whole_workspace_unless_a_package_is_named() {
+        assert_eq!(runner_args(true, &[]), ["nextest", "run", "--workspace"]);
+        assert_eq!(
+            runner_args(true, &words(&["-p", "castellan-core"])),
+            ["nextest", "run", "-p", "castellan-core"]
+        );
+        assert_eq!(
+            runner_args(false, &words(&["grant", "--", "-p"])),
+            ["test", "--workspace", "grant", "--", "-p"]
+        );
+    }
+}

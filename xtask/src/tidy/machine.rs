@@ -1,0 +1,141 @@
+//! Rule: nothing in the tree names one machine's folders or the hosts of package registries.
+
+use super::{Tree, Violation};
+
+/// This file has to name what it refuses.
+const THIS_FILE: &str = "xtask/src/tidy/machine.rs";
+
+/// Folders that exist on the machine of whoever wrote the path.
+const FOLDERS: &[&str] = &["/work/", "/root/"];
+
+/// Where people live; followed by a name and a slash it is somebody's own folder.
+const HOMES: &str = "/home/";
+
+/// Made-up people of examples and tests.
+const EXAMPLE_PEOPLE: &[&str] = &["me"];
+
+/// Hosts that cargo, pip, npm and apt know by themselves, and that a mirror may replace.
+const REGISTRIES: &[&str] = &[
+    "index.crates.io",
+    "static.crates.io",
+    "pypi.org",
+    "registry.npmjs.org",
+    "deb.debian.org",
+];
+
+/// Exceptions, as (file, what may stand there): each needs a reason beside it.
+const ALLOWED: &[(&str, &str)] = &[];
+
+/// Lists the paths and hosts that would hold on one machine only.
+pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for source in tree.own().filter(|source| source.path != THIS_FILE) {
+        for (index, line) in source.text.lines().enumerate() {
+            for found in findings(line) {
+                if ALLOWED.contains(&(source.path.as_str(), found.as_str())) {
+                    continue;
+                }
+                let what = format!("`{found}` ties the project to one machine");
+                let remedy = "use a relative path, a setting or a made-up name";
+                violations.push(Violation::new(&source.path, index + 1, what, remedy));
+            }
+        }
+    }
+    violations
+}
+
+fn findings(line: &str) -> Vec<String> {
+    let folders = FOLDERS
+        .iter()
+        .filter(|folder| roots(line, folder).next().is_some());
+    let registries = REGISTRIES.iter().filter(|host| names_host(line, host));
+    let homes = roots(line, HOMES).filter_map(|rest| {
+        let (person, _) = rest.split_once('/')?;
+        let is_name = !person.is_empty()
+            && person
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        (is_name && !EXAMPLE_PEOPLE.contains(&person)).then(|| format!("{HOMES}{person}/"))
+    });
+    folders
+        .chain(registries)
+        .map(|text| (*text).to_owned())
+        .chain(homes)
+        .collect()
+}
+
+/// What follows each place where `prefix` begins an absolute path.
+fn roots<'a>(line: &'a str, prefix: &str) -> impl Iterator<Item = &'a str> {
+    line.match_indices(prefix).filter_map(move |(at, found)| {
+        let before = line.get(..at)?.chars().next_back();
+        // After a name, a variable or a glob it goes on with some other path.
+        let goes_on = before.is_some_and(|c| {
+            c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '~' | '}' | '>' | '*')
+        });
+        if goes_on {
+            None
+        } else {
+            line.get(at + found.len()..)
+        }
+    })
+}
+
+fn names_host(line: &str, host: &str) -> bool {
+    line.match_indices(host).any(|(at, _)| {
+        let before = line.get(..at).and_then(|text| text.chars().next_back());
+        let after = line
+            .get(at + host.len()..)
+            .and_then(|text| text.chars().next());
+        let in_label = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-');
+        !in_label(before) && !in_label(after)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::sample;
+    use super::*;
+
+    fn count(line: &str) -> usize {
+        check(&sample::file("a.md", line)).len()
+    }
+
+    #[test]
+    fn folders_of_one_machine_are_listed() {
+        for line in [
+            "cd /work/project",
+            "\"/root/.cargo\"",
+            "file:///home/alice/x",
+            "(/home/b-c/d)",
+        ] {
+            assert_eq!(count(line), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn made_up_people_and_longer_paths_are_free() {
+        for line in [
+            "/home/me/project",
+            "net/work/x",
+            "{base}/root/x",
+            "~/work/x",
+            "/home/",
+            "/root",
+        ] {
+            assert_eq!(count(line), 0, "{line}");
+        }
+    }
+
+    #[test]
+    fn registry_hosts_are_listed() {
+        for host in REGISTRIES {
+            assert_eq!(count(&format!("see https://{host}/x")), 1, "{host}");
+        }
+        assert_eq!(count("mypypi.org and crates.io"), 0);
+    }
+
+    #[test]
+    fn the_rule_reads_its_own_file_only_for_its_names() {
+        assert_eq!(check(&sample::file(THIS_FILE, "/work/")), []);
+    }
+}
