@@ -17,11 +17,6 @@ const NEEDS: &[(&str, &str, &str)] = &[
         "apt-get install python3",
     ),
     ("bash", "the shell tools run in it", "apt-get install bash"),
-    (
-        "git",
-        "tests of the file tools make small repositories",
-        "apt-get install git",
-    ),
 ];
 
 /// Runs the tests; the code is the runner's, or that of the first step that failed before it.
