@@ -1,0 +1,214 @@
+//! A bounded record of what a command wrote: its beginning, its end, and how much there was.
+//!
+//! Pure: chunks go in, text comes out. Memory stays flat however much is pushed.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use crate::shell::Stream;
+
+/// What is put before each line of standard error.
+const STDERR_PREFIX: &str = "[stderr] ";
+
+/// Bytes of text kept unless told otherwise.
+pub const DEFAULT_LIMIT: usize = 256 * 1024;
+
+/// Output in arrival order, kept as head and tail within a limit.
+#[derive(Debug)]
+pub struct Capture {
+    limit: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// Bytes of text there were in all, with prefixes.
+    written: u64,
+    total: u64,
+    lines: u64,
+    last: Option<Stream>,
+    at_line_start: bool,
+    /// Beginnings of characters that were cut by a chunk's end, of stdout and of stderr.
+    partial: [Vec<u8>; 2],
+}
+
+impl Default for Capture {
+    fn default() -> Self {
+        Self::new(DEFAULT_LIMIT)
+    }
+}
+
+impl Capture {
+    /// A record that keeps about `limit` bytes of text, half from the beginning and half from the
+    /// end.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            written: 0,
+            total: 0,
+            lines: 0,
+            last: None,
+            at_line_start: true,
+            partial: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Takes a chunk. Chunks may be cut anywhere, also within a character.
+    pub fn push(&mut self, stream: Stream, chunk: &[u8]) {
+        self.total += length(chunk.len());
+        self.lines += length(chunk.iter().filter(|byte| **byte == b'\n').count());
+        let mut bytes = std::mem::take(self.partial_mut(stream));
+        // Nearly always empty: then the chunk is read where it is.
+        let joined: &[u8] = if bytes.is_empty() {
+            chunk
+        } else {
+            bytes.extend_from_slice(chunk);
+            &bytes
+        };
+        let mut rest = Vec::new();
+        for piece in joined.utf8_chunks() {
+            self.write(stream, piece.valid());
+            let invalid = piece.invalid();
+            if invalid.is_empty() {
+                continue;
+            }
+            if is_at_end(joined, invalid) && is_unfinished(invalid) {
+                rest = invalid.to_vec();
+            } else {
+                self.write(stream, "\u{fffd}");
+            }
+        }
+        *self.partial_mut(stream) = rest;
+    }
+
+    /// Bytes pushed in all.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Line ends pushed in all.
+    #[must_use]
+    pub const fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Whether text had to be left out.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut() > 0
+    }
+
+    /// The text, with a line where something was left out that says how much.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let head = String::from_utf8_lossy(&self.head);
+        let (first, second) = self.tail.as_slices();
+        let tail = [first, second].concat();
+        // The tail may begin within a character.
+        let begin = tail
+            .iter()
+            .take(4)
+            .take_while(|byte| (**byte & 0xc0) == 0x80)
+            .count();
+        let tail = tail.get(begin..).unwrap_or_default();
+        let mut text = head.into_owned();
+        let cut = self.cut();
+        if cut > 0 {
+            let cut = cut + length(begin);
+            let break_before = if text.is_empty() || text.ends_with('\n') {
+                ""
+            } else {
+                "\n"
+            };
+            // Writing to a String cannot fail.
+            write!(
+                text,
+                "{break_before}[… {cut} of {} bytes left out …]\n",
+                self.written
+            )
+            .unwrap_or_default();
+        }
+        text.push_str(&String::from_utf8_lossy(tail));
+        for partial in &self.partial {
+            if !partial.is_empty() {
+                text.push('\u{fffd}');
+            }
+        }
+        text
+    }
+
+    /// Bytes of text that are in neither head nor tail.
+    fn cut(&self) -> u64 {
+        self.written - length(self.head.len()) - length(self.tail.len())
+    }
+
+    const fn partial_mut(&mut self, stream: Stream) -> &mut Vec<u8> {
+        let [stdout, stderr] = &mut self.partial;
+        match stream {
+            Stream::Stdout => stdout,
+            Stream::Stderr => stderr,
+        }
+    }
+
+    /// Takes text of one stream: a line belongs to one stream, and says so if that is stderr.
+    fn write(&mut self, stream: Stream, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if self.last.is_some_and(|last| last != stream) && !self.at_line_start {
+            self.keep("\n");
+            self.at_line_start = true;
+        }
+        self.last = Some(stream);
+        if stream == Stream::Stdout {
+            self.keep(text);
+        } else {
+            for line in text.split_inclusive('\n') {
+                if self.at_line_start {
+                    self.keep(STDERR_PREFIX);
+                }
+                self.keep(line);
+                self.at_line_start = line.ends_with('\n');
+            }
+        }
+        self.at_line_start = text.ends_with('\n');
+    }
+
+    /// Keeps text at the end, and lets go of what is past the limit.
+    fn keep(&mut self, text: &str) {
+        self.written += length(text.len());
+        let mut text = text;
+        let half = self.limit / 2;
+        if self.tail.is_empty() {
+            let (head, rest) = text.split_at(text.floor_char_boundary(half - self.head.len()));
+            self.head.extend_from_slice(head.as_bytes());
+            if rest.is_empty() {
+                return;
+            }
+            text = rest;
+        }
+        // Bytes that would be pushed out again at once need not go in.
+        let last = text
+            .as_bytes()
+            .get(text.len().saturating_sub(half)..)
+            .unwrap_or_default();
+        let surplus = (self.tail.len() + last.len()).saturating_sub(half);
+        self.tail.drain(..surplus.min(self.tail.len()));
+        self.tail.extend(last);
+    }
+}
+
+/// Whether `part`, a subslice of `whole`, is its end.
+fn is_at_end(whole: &[u8], part: &[u8]) -> bool {
+    whole.as_ptr_range().end == part.as_ptr_range().end
+}
+
+/// Whether bytes that are no character yet may become one.
+fn is_unfinished(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+const fn length(length: usize) -> u64 {
+    length as u64
+}

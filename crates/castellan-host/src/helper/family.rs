@@ -1,0 +1,182 @@
+//! The processes of one command: found, ended and reaped.
+//!
+//! The helper is the subreaper of everything below it, so two facts hold: a process that loses its
+//! parent becomes the helper's own child, and a helper without children has no descendants either.
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::procfs::{self, Process};
+use crate::protocol::{Ended, LISTED, Survivor, Way};
+
+/// Rounds over the helper's direct children within one sweep. Each round is a matter of
+/// microseconds, which even a process that forks itself on and on does not outrun for long.
+const ROUNDS: usize = 32;
+
+/// Processes remembered for the report; past that only their number grows.
+const REMEMBERED: usize = 1000;
+
+/// A process that was told to end.
+#[derive(Debug)]
+struct Target {
+    pid: i32,
+    start: u64,
+    command: String,
+    how: Way,
+}
+
+/// What became of a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It ended with this code.
+    Exited(i32),
+    /// It was ended by the signal of this number.
+    Signalled(i32),
+}
+
+/// Everything below the helper.
+#[derive(Debug)]
+pub(super) struct Family {
+    own: i32,
+    main: i32,
+    targets: Vec<Target>,
+    total: usize,
+}
+
+impl Family {
+    /// The family of the helper (`own`) with the command itself (`main`) in it.
+    pub(super) const fn new(own: i32, main: i32) -> Self {
+        Self {
+            own,
+            main,
+            targets: Vec::new(),
+            total: 0,
+        }
+    }
+
+    /// Takes note of every child that has ended. Returns the fate of the command if it is among
+    /// them, and whether no child is left.
+    pub(super) fn reap(&self) -> (Option<Fate>, bool) {
+        let mut fate = None;
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) if pid.as_raw() == self.main => {
+                    fate = Some(Fate::Exited(code));
+                }
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid.as_raw() == self.main => {
+                    fate = Some(Fate::Signalled(signal as i32));
+                }
+                Ok(WaitStatus::StillAlive) => return (fate, false),
+                // Another child, or (EINVAL) one ended by a real-time signal the library has no
+                // name for. The supervisor asks for the command's own status before it comes here.
+                Ok(_) | Err(Errno::EINTR | Errno::EINVAL) => {}
+                Err(_) => return (fate, true),
+            }
+        }
+    }
+
+    /// Asks everything below the helper to end.
+    pub(super) fn terminate(&mut self) {
+        for process in procfs::descendants(self.own) {
+            self.note(&process, Way::Terminated);
+            signal(process.pid, Signal::SIGTERM);
+            // A stopped process acts on SIGTERM only once it goes on.
+            signal(process.pid, Signal::SIGCONT);
+        }
+    }
+
+    /// Kills everything below the helper that it can find right now.
+    pub(super) fn kill(&mut self) {
+        // Quick rounds over the direct children first: a process that forks and exits, over and
+        // over, hands each copy to the helper, and a walk over all processes would come too late.
+        for _ in 0..ROUNDS {
+            let children = procfs::children(self.own).unwrap_or_default();
+            let living: Vec<Process> = children
+                .into_iter()
+                .filter_map(Process::read)
+                .filter(|process| !process.is_zombie)
+                .collect();
+            if living.is_empty() {
+                break;
+            }
+            for process in living {
+                self.strike(&process);
+            }
+        }
+        for process in procfs::descendants(self.own) {
+            self.strike(&process);
+        }
+    }
+
+    /// Kills a process and its group. The kernel signals a group as a whole, forks in progress
+    /// included. No group of a descendant reaches beyond the family, save the helper's own.
+    fn strike(&mut self, process: &Process) {
+        self.note(process, Way::Killed);
+        if process.group > 1 && process.group != self.own {
+            // It may be gone already, which is what was wanted.
+            killpg(Pid::from_raw(process.group), Signal::SIGKILL).unwrap_or_default();
+        }
+        signal(process.pid, Signal::SIGKILL);
+    }
+
+    /// Remembers for the report that a process was told to end, and how.
+    fn note(&mut self, process: &Process, how: Way) {
+        if process.pid == self.main {
+            return;
+        }
+        let known = self
+            .targets
+            .iter_mut()
+            .find(|target| target.pid == process.pid && target.start == process.start);
+        if let Some(target) = known {
+            target.how = how;
+            return;
+        }
+        self.total += 1;
+        if self.targets.len() < REMEMBERED {
+            self.targets.push(Target {
+                pid: process.pid,
+                start: process.start,
+                command: process.command(),
+                how,
+            });
+        }
+    }
+
+    /// The processes that are still there, for a report.
+    pub(super) fn survivors(&self) -> Vec<Survivor> {
+        let mut living = procfs::descendants(self.own);
+        living.truncate(LISTED);
+        living
+            .into_iter()
+            .map(|process| Survivor {
+                pid: process.pid,
+                command: process.command(),
+            })
+            .collect()
+    }
+
+    /// The processes that were ended, survivors left out, and how many they were in all.
+    pub(super) fn ended(&self, survivors: &[Survivor]) -> (Vec<Ended>, usize) {
+        let gone = |pid: i32| survivors.iter().all(|survivor| survivor.pid != pid);
+        let ended = self
+            .targets
+            .iter()
+            .filter(|target| gone(target.pid))
+            .take(LISTED)
+            .map(|target| Ended {
+                pid: target.pid,
+                command: target.command.clone(),
+                how: target.how,
+            })
+            .collect();
+        (ended, self.total.saturating_sub(survivors.len()))
+    }
+}
+
+/// Sends a signal. The process may be gone already, which is what was wanted.
+fn signal(pid: i32, signal: Signal) {
+    kill(Pid::from_raw(pid), signal).unwrap_or_default();
+}

@@ -1,0 +1,378 @@
+//! The helper's event loop: forwards output, watches the clock and the owner, ends what is left.
+//!
+//! It waits for the process, never for its pipes: a background child may hold those open for hours.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Child;
+use std::time::Duration;
+
+use castellan_core::Clock as _;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::{getpid, read};
+
+use super::family::{Family, Fate};
+use super::link::{Link, Wish, set_nonblocking};
+use crate::protocol::{Frame, Job, Report};
+use crate::system::SystemClock;
+
+/// How long processes left behind may go on by themselves: enough for the `tee` of a process
+/// substitution to write its last lines.
+const SETTLE: Duration = Duration::from_millis(100);
+/// How long processes left behind have between the polite and the final signal.
+const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
+/// The same after a cancel, which is to return within a second.
+const CANCEL_GRACE: Duration = Duration::from_millis(500);
+/// How long killing goes on before what is left is listed as surviving.
+const KILLING: Duration = Duration::from_secs(2);
+/// Time between two sweeps while killing; the end of a child wakes the loop earlier.
+const SWEEP: Duration = Duration::from_millis(10);
+/// Bytes taken from a pipe at a time: what a pipe holds by default.
+const CHUNK: usize = 64 * 1024;
+/// Bytes taken from a pipe after the end if something that survives goes on writing to it.
+const LAST_BYTES: usize = 2 * 1024 * 1024;
+
+/// Where the command stands. Times are of the supervisor's clock.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// The command runs, until this deadline.
+    Running { deadline: Duration },
+    /// The command has ended and left processes behind, which may end by themselves until then.
+    Settling { until: Duration },
+    /// Everything has been asked to end.
+    Asked { until: Duration },
+    /// Everything is being killed.
+    Killing { since: Duration },
+    /// Nothing runs any more, or nothing that can be ended.
+    Over,
+}
+
+/// A pipe from the command.
+#[derive(Debug)]
+struct Output {
+    pipe: OwnedFd,
+    kind: Frame,
+    /// Bytes read after everything was over.
+    late: usize,
+}
+
+/// One command under supervision.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    clock: SystemClock,
+    child: Child,
+    fate: Option<Fate>,
+    elapsed: Option<Duration>,
+    /// Whether no child is left to wait for.
+    alone: bool,
+    family: Family,
+    link: Link,
+    owner_gone: bool,
+    outputs: Vec<Output>,
+    signals: SignalFd,
+    term_grace: Duration,
+    phase: Phase,
+    timed_out: bool,
+    cancelled: bool,
+    buffer: Box<[u8]>,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        mut child: Child,
+        job: &Job,
+        link: Link,
+        signals: &SigSet,
+    ) -> io::Result<Self> {
+        let clock = SystemClock::new();
+        let mut outputs = Vec::with_capacity(2);
+        if let Some(pipe) = child.stdout.take() {
+            outputs.push(Output {
+                pipe: pipe.into(),
+                kind: Frame::Stdout,
+                late: 0,
+            });
+        }
+        if let Some(pipe) = child.stderr.take() {
+            outputs.push(Output {
+                pipe: pipe.into(),
+                kind: Frame::Stderr,
+                late: 0,
+            });
+        }
+        for output in &outputs {
+            set_nonblocking(output.pipe.as_fd())?;
+        }
+        let main = i32::try_from(child.id()).unwrap_or(i32::MAX);
+        let deadline = clock.monotonic() + Duration::from_millis(job.timeout_ms);
+        Ok(Self {
+            clock,
+            child,
+            fate: None,
+            elapsed: None,
+            alone: false,
+            family: Family::new(getpid().as_raw(), main),
+            link,
+            owner_gone: false,
+            outputs,
+            signals: SignalFd::with_flags(signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?,
+            term_grace: Duration::from_millis(job.term_grace_ms),
+            phase: Phase::Running { deadline },
+            timed_out: false,
+            cancelled: false,
+            buffer: vec![0; CHUNK].into_boxed_slice(),
+        })
+    }
+
+    /// Runs the command to its end and reports.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        // The command may have ended before the signal descriptor was made.
+        self.reap();
+        loop {
+            self.advance();
+            if matches!(self.phase, Phase::Over) && (self.owner_gone || self.outputs.is_empty()) {
+                break;
+            }
+            self.wait()?;
+            self.forward();
+            if self.link.flush().is_err() {
+                self.lose_owner();
+            }
+        }
+        if self.owner_gone {
+            return Ok(());
+        }
+        let report = self.report();
+        self.link.report(&report)?;
+        self.link.flush_all()
+    }
+
+    /// Moves to the next phase where the time or the state of the command calls for it.
+    fn advance(&mut self) {
+        let now = self.clock.monotonic();
+        let over = self.fate.is_some() && self.alone;
+        match self.phase {
+            Phase::Over => {}
+            _ if over => self.phase = Phase::Over,
+            Phase::Running { .. } if self.fate.is_some() => {
+                self.phase = Phase::Settling {
+                    until: now + SETTLE,
+                };
+            }
+            Phase::Running { deadline } if now >= deadline => {
+                self.timed_out = true;
+                self.ask(self.term_grace);
+            }
+            Phase::Settling { until } if now >= until => self.ask(LEFTOVER_GRACE),
+            Phase::Asked { until } if now >= until => {
+                self.phase = Phase::Killing { since: now };
+                self.kill();
+            }
+            Phase::Killing { since } if now >= since + KILLING => self.phase = Phase::Over,
+            Phase::Killing { .. } => self.kill(),
+            Phase::Running { .. } | Phase::Settling { .. } | Phase::Asked { .. } => {}
+        }
+    }
+
+    /// Asks everything to end, and gives it `grace` to do so.
+    fn ask(&mut self, grace: Duration) {
+        self.family.terminate();
+        self.phase = Phase::Asked {
+            until: self.clock.monotonic() + grace,
+        };
+    }
+
+    /// One sweep, and what came of it.
+    fn kill(&mut self) {
+        self.family.kill();
+        self.reap();
+        if self.fate.is_some() && self.alone {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// Ends everything because someone asked for it.
+    fn cancel(&mut self) {
+        let latest = self.clock.monotonic() + CANCEL_GRACE;
+        match self.phase {
+            Phase::Running { .. } => {
+                self.cancelled = true;
+                self.ask(CANCEL_GRACE);
+            }
+            Phase::Settling { .. } => self.ask(LEFTOVER_GRACE),
+            Phase::Asked { until } => {
+                self.cancelled |= self.timed_out;
+                self.phase = Phase::Asked {
+                    until: until.min(latest),
+                };
+            }
+            Phase::Killing { .. } | Phase::Over => {}
+        }
+    }
+
+    /// Ends everything at once: there is nobody left to be polite for.
+    fn lose_owner(&mut self) {
+        self.owner_gone = true;
+        self.outputs.clear();
+        if !matches!(self.phase, Phase::Killing { .. } | Phase::Over) {
+            self.phase = Phase::Killing {
+                since: self.clock.monotonic(),
+            };
+        }
+    }
+
+    /// Waits until something happens, then deals with signals and the owner.
+    fn wait(&mut self) -> io::Result<()> {
+        let timeout = self.timeout();
+        let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(5);
+        fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        if !self.owner_gone {
+            fds.push(PollFd::new(self.link.input(), PollFlags::POLLIN));
+            let flags = if self.link.backlog() > 0 {
+                PollFlags::POLLOUT
+            } else {
+                PollFlags::empty()
+            };
+            fds.push(PollFd::new(self.link.output(), flags));
+        }
+        if self.link.has_room() {
+            fds.extend(
+                self.outputs
+                    .iter()
+                    .map(|one| PollFd::new(one.pipe.as_fd(), PollFlags::POLLIN)),
+            );
+        }
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let happened = |index: usize| fds.get(index).and_then(PollFd::any).unwrap_or(false);
+        let (signalled, spoken, closed) = (
+            happened(0),
+            !self.owner_gone && happened(1),
+            !self.owner_gone && happened(2),
+        );
+        if signalled {
+            self.take_signals();
+        }
+        if spoken {
+            match self.link.wish() {
+                Wish::Nothing => {}
+                Wish::Cancel => self.cancel(),
+                Wish::Gone => self.lose_owner(),
+            }
+        }
+        // With nothing to send, the only event of the output is that nobody reads it any more.
+        if closed && self.link.backlog() == 0 {
+            self.lose_owner();
+        }
+        Ok(())
+    }
+
+    /// How long the loop may sleep.
+    fn timeout(&self) -> PollTimeout {
+        let now = self.clock.monotonic();
+        let left = match self.phase {
+            Phase::Running { deadline: until }
+            | Phase::Settling { until }
+            | Phase::Asked { until } => until.saturating_sub(now),
+            Phase::Killing { .. } => SWEEP,
+            // Only output is left to be forwarded: if none is there, the pipes are done with.
+            Phase::Over if self.link.has_room() => return PollTimeout::ZERO,
+            Phase::Over => return PollTimeout::NONE,
+        };
+        // One more millisecond, because the rounding down would make the loop spin at the end.
+        let left = left.saturating_add(Duration::from_millis(1));
+        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+    }
+
+    fn take_signals(&mut self) {
+        let mut stop = false;
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            stop |= i32::try_from(signal.ssi_signo) != Ok(Signal::SIGCHLD as i32);
+        }
+        self.reap();
+        if stop {
+            self.cancel();
+        }
+    }
+
+    /// Takes note of children that have ended.
+    fn reap(&mut self) {
+        // The command itself through the standard library, which knows every signal there is.
+        if self.fate.is_none()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            self.fate = status
+                .code()
+                .map(Fate::Exited)
+                .or_else(|| status.signal().map(Fate::Signalled));
+        }
+        let (fate, alone) = self.family.reap();
+        self.alone = alone;
+        self.fate = self.fate.or(fate);
+        if self.fate.is_none() && alone {
+            // Its status was lost to the wait above, see there.
+            self.fate = Some(Fate::Signalled(0));
+        }
+        if self.fate.is_some() && self.elapsed.is_none() {
+            self.elapsed = Some(self.clock.monotonic());
+        }
+    }
+
+    /// Passes on at most one chunk of each pipe, so that endless output starves neither the clock
+    /// nor the owner's wishes.
+    fn forward(&mut self) {
+        let over = matches!(self.phase, Phase::Over);
+        let (link, buffer) = (&mut self.link, &mut self.buffer);
+        self.outputs.retain_mut(|output| {
+            if !link.has_room() {
+                return true;
+            }
+            match read(output.pipe.as_fd(), buffer) {
+                Ok(0) => false,
+                Ok(length) => {
+                    output
+                        .kind
+                        .append(buffer.get(..length).unwrap_or_default(), link.out());
+                    output.late += if over { length } else { 0 };
+                    output.late < LAST_BYTES
+                }
+                Err(Errno::EINTR) => true,
+                // Nothing there. After the end that means that nothing more will come.
+                Err(Errno::EAGAIN) => !over,
+                Err(_) => false,
+            }
+        });
+    }
+
+    fn report(&self) -> Report {
+        let survivors = if self.alone {
+            Vec::new()
+        } else {
+            self.family.survivors()
+        };
+        let (ended, ended_total) = self.family.ended(&survivors);
+        let elapsed = self.elapsed.unwrap_or_else(|| self.clock.monotonic());
+        let (exit_code, signal) = match self.fate {
+            Some(Fate::Exited(code)) => (Some(code), None),
+            Some(Fate::Signalled(signal)) => (None, Some(signal)),
+            None => (None, None),
+        };
+        Report {
+            exit_code,
+            signal,
+            timed_out: self.timed_out,
+            cancelled: self.cancelled,
+            elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            ended,
+            ended_total,
+            survivors,
+            refused: None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! An owner that is killed, and commands that turn against their helper.
+//!
+//! These run in a process of their own (this test binary, started again): one is killed, and after
+//! the other has lost a helper it takes any child it does not know for an orphan.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use castellan_host::End;
+
+use crate::world::{eventually, is_alive, job, pids, run};
+
+const SCRIPT: &str = "TEST_OWNER_SCRIPT";
+
+/// Not a test of its own: what the process of its own does. Without a script it does nothing.
+#[tokio::test]
+async fn as_owner() {
+    let Some((_, script)) = std::env::vars().find(|(name, _)| name == SCRIPT) else {
+        return;
+    };
+    let mut job = job(&script);
+    job.timeout = Duration::from_secs(10);
+    let ran = run(job).await;
+    println!("{}", ran.text);
+    let end = match ran.report.end {
+        End::HelperLost { reason } => format!("lost: {reason}"),
+        other => format!("{other:?}"),
+    };
+    println!("end {end}");
+    println!("survivors {}", ran.report.survivors.len());
+    println!("ended {}", ran.report.ended_total);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the owner under test is born here"
+)]
+fn owner(script: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "owner::as_owner", "--nocapture"])
+        .env(SCRIPT, script)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn output(script: &str) -> String {
+    let mut owner = owner(script);
+    let mut text = String::new();
+    owner
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    owner.wait().unwrap();
+    text
+}
+
+#[tokio::test]
+async fn nothing_survives_an_owner_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    let script = format!(
+        "mkfifo {0}; exec 3<>{0}; trap '' TERM HUP; echo pid $$ > {0}.pids; echo pid $PPID >> {0}.pids
+        setsid bash -c 'trap \"\" TERM HUP; echo pid $$ >> {0}.pids; exec sleep 300' &
+        sleep 301 & echo pid $! >> {0}.pids; read -u 3",
+        fifo.display()
+    );
+    let mut owner = owner(&script);
+    let file = folder.path().join("fifo.pids");
+    let found = crate::world::pids_in(&file, 4).await;
+    assert!(found.iter().all(|pid| is_alive(*pid)));
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    eventually("all processes of the command end", || {
+        found.iter().all(|pid| !is_alive(*pid))
+    })
+    .await;
+}
+
+#[test]
+fn a_command_that_kills_its_helper_ends_with_all_it_started() {
+    let text = output(
+        "setsid sleep 300 & echo pid $!
+        (setsid sleep 301 & echo pid $!; sleep 302) & echo pid $!
+        echo pid $$; kill -9 $PPID; trap '' TERM; while :; do sleep 303; done",
+    );
+    assert!(text.contains("end lost: it ended with signal: 9"), "{text}");
+    assert!(text.contains("survivors 0"), "{text}");
+    let pids = pids(&text);
+    assert_eq!(pids.len(), 4, "{text}");
+    assert!(pids.into_iter().all(|pid| !is_alive(pid)), "{text}");
+}
+
+#[test]
+fn a_command_that_stops_its_helper_does_not_outlive_its_time() {
+    let owner = owner("kill -STOP $PPID; echo pid $$; sleep 300");
+    // The time limit of ten seconds, the grace after it, then the owner stops waiting.
+    let mut lines = BufReader::new(owner.stdout.unwrap()).lines();
+    let text: Vec<String> = lines.by_ref().map_while(Result::ok).collect();
+    let text = text.join("\n");
+    assert!(text.contains("end lost: it ended with signal: 9"), "{text}");
+    assert!(text.contains("survivors 0"), "{text}");
+}
