@@ -35,8 +35,8 @@ pub(crate) enum Frame {
     Stderr = 2,
     /// The [`Report`], as JSON.
     Report = 3,
-    /// The command has been started; empty.
-    Started = 4,
+    /// From here on the command may have had effects; empty.
+    Starting = 4,
 }
 
 impl Frame {
@@ -46,7 +46,7 @@ impl Frame {
             1 => Some(Self::Stdout),
             2 => Some(Self::Stderr),
             3 => Some(Self::Report),
-            4 => Some(Self::Started),
+            4 => Some(Self::Starting),
             _ => None,
         }
     }

@@ -218,7 +218,7 @@ impl Shell {
             match running.frame(&mut watch).await {
                 Next::Frame(Frame::Stdout, content) => sink(Stream::Stdout, &content),
                 Next::Frame(Frame::Stderr, content) => sink(Stream::Stderr, &content),
-                Next::Frame(Frame::Started, _) => started = true,
+                Next::Frame(Frame::Starting, _) => started = true,
                 Next::Frame(Frame::Report, content) => break serde_json::from_slice(&content).ok(),
                 Next::Overdue | Next::Nonsense | Next::End => break None,
             }

@@ -57,15 +57,18 @@ fn serve() -> io::Result<()> {
         Signal::SIGHUP,
         Signal::SIGQUIT,
     ]);
-    signals.thread_block()?;
-
     let mut link = Link::new()?;
     let job = link.read_job()?;
-    match start(&job) {
-        Ok(child) => {
-            Frame::Started.append(&[], link.out());
-            Supervisor::new(child, &job, link, &signals)?.run()
-        }
+    // Sent before the command can do anything, also to this process.
+    Frame::Starting.append(&[], link.out());
+    link.flush()?;
+    // A child inherits the signal mask, so it is born under an empty one. Signals are held back
+    // only after that: an end of the child in between is looked for when supervision begins.
+    SigSet::empty().thread_set_mask()?;
+    let child = start(&job);
+    signals.thread_block()?;
+    match child {
+        Ok(child) => Supervisor::new(child, &job, link, &signals)?.run(),
         Err(refused) => {
             link.report(&Report {
                 refused: Some(refused),
@@ -76,8 +79,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Starts the command: no input, two pipes, a process group of its own. The standard library gives
-/// it an empty signal mask and the default `SIGPIPE`.
+/// Starts the command: no input, two pipes, a process group of its own.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where a command is born"

@@ -99,7 +99,7 @@ impl std::fmt::Debug for HttpRequest {
         f.debug_struct("HttpRequest")
             .field("method", &self.method)
             .field("host", &host)
-            .field("headers", &self.headers.keys())
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("body", &self.body.as_ref().map(Bytes::len))
             .field("timeouts", &self.timeouts)
             .finish_non_exhaustive()

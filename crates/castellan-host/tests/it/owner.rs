@@ -83,15 +83,19 @@ async fn nothing_survives_an_owner_that_is_killed() {
 
 #[test]
 fn a_command_that_kills_its_helper_ends_with_all_it_started() {
-    let text = output(
-        "setsid sleep 300 & echo pid $!
-        (setsid sleep 301 & echo pid $!; sleep 302) & echo pid $!
-        echo pid $$; kill -9 $PPID; trap '' TERM; while :; do sleep 303; done",
-    );
+    // The pids go to a file: what the helper had not passed on yet dies with it.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let text = output(&format!(
+        "exec 3>{}; trap '' TERM; echo pid $$ >&3; setsid sleep 300 & echo pid $! >&3
+        (setsid sleep 301 & echo pid $! >&3; echo pid $BASHPID >&3; kill -9 $PPID; sleep 302) &
+        while :; do sleep 303; done",
+        file.display()
+    ));
     assert!(text.contains("end lost: it ended with signal: 9"), "{text}");
     assert!(text.contains("survivors 0"), "{text}");
-    let pids = pids(&text);
-    assert_eq!(pids.len(), 4, "{text}");
+    let pids = pids(&std::fs::read_to_string(file).unwrap());
+    assert_eq!(pids.len(), 4, "{pids:?}");
     assert!(pids.into_iter().all(|pid| !is_alive(pid)), "{text}");
 }
 
