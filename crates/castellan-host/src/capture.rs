@@ -122,9 +122,9 @@ impl Capture {
                 "\n"
             };
             // Writing to a String cannot fail.
-            write!(
+            writeln!(
                 text,
-                "{break_before}[… {cut} of {} bytes left out …]\n",
+                "{break_before}[… {cut} of {} bytes left out …]",
                 self.written
             )
             .unwrap_or_default();
@@ -211,4 +211,150 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 
 const fn length(length: usize) -> u64 {
     length as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Cuts bytes into chunks of the given lengths, over and over.
+    fn cut<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
+        let mut chunks = Vec::new();
+        for length in lengths.iter().cycle() {
+            if bytes.is_empty() {
+                break;
+            }
+            let (chunk, rest) = bytes.split_at((*length).min(bytes.len()));
+            chunks.push(chunk);
+            bytes = rest;
+        }
+        chunks
+    }
+
+    fn captured(limit: usize, pieces: &[(Stream, &[u8])]) -> Capture {
+        let mut capture = Capture::new(limit);
+        for (stream, piece) in pieces {
+            capture.push(*stream, piece);
+        }
+        capture
+    }
+
+    proptest! {
+        #[test]
+        fn where_chunks_are_cut_changes_nothing(
+            bytes in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..400),
+                "(\\PC|\n|€|😀){0,200}".prop_map(String::into_bytes),
+            ],
+            lengths in proptest::collection::vec(1_usize..9, 1..6),
+            limit in 0_usize..200,
+            is_stderr in any::<bool>(),
+        ) {
+            let stream = if is_stderr { Stream::Stderr } else { Stream::Stdout };
+            let whole = captured(limit, &[(stream, &bytes)]);
+            let pieces: Vec<_> =
+                cut(&bytes, &lengths).into_iter().map(|chunk| (stream, chunk)).collect();
+            let cut = captured(limit, &pieces);
+            prop_assert_eq!(whole.text(), cut.text());
+            prop_assert_eq!(whole.total(), cut.total());
+            prop_assert_eq!(whole.lines(), cut.lines());
+        }
+
+        #[test]
+        fn within_the_limit_standard_output_is_what_was_written(
+            text in "(\\PC|\n|€|😀){0,200}",
+            lengths in proptest::collection::vec(1_usize..9, 1..6),
+        ) {
+            let pieces: Vec<_> = cut(text.as_bytes(), &lengths)
+                .into_iter()
+                .map(|chunk| (Stream::Stdout, chunk))
+                .collect();
+            let capture = captured(10_000, &pieces);
+            prop_assert!(!capture.is_cut());
+            prop_assert_eq!(capture.text(), text);
+        }
+
+        #[test]
+        fn what_is_kept_and_what_is_cut_add_up(
+            text in "(\\PC|\n|€|😀){0,300}",
+            limit in 8_usize..300,
+        ) {
+            let capture = captured(limit, &[(Stream::Stdout, text.as_bytes())]);
+            let shown = capture.text();
+            if !capture.is_cut() {
+                prop_assert_eq!(shown, text);
+                return Ok(());
+            }
+            let (head, rest) = shown.split_once("[… ").unwrap();
+            let (count, tail) = rest.split_once(" bytes left out …]\n").unwrap();
+            let (count, total) = count.split_once(" of ").unwrap();
+            prop_assert_eq!(total.parse::<usize>().unwrap(), text.len());
+            let head = if text.starts_with(head) { head } else { head.trim_end_matches('\n') };
+            prop_assert!(text.starts_with(head) && text.ends_with(tail));
+            // The line break before the marker may or may not be the text's own.
+            let kept = text.len() - count.parse::<usize>().unwrap();
+            prop_assert!(kept == head.len() + tail.len() || kept + 1 == head.len() + tail.len());
+            prop_assert!(kept <= limit);
+        }
+    }
+
+    #[test]
+    fn lines_of_standard_error_are_marked_and_lines_are_not_mixed() {
+        let capture = captured(
+            1000,
+            &[
+                (Stream::Stdout, b"progress"),
+                (Stream::Stderr, b"one\ntw"),
+                (Stream::Stderr, b"o\n"),
+                (Stream::Stdout, b"rest\n"),
+            ],
+        );
+        assert_eq!(
+            capture.text(),
+            "progress\n[stderr] one\n[stderr] two\nrest\n"
+        );
+        assert_eq!((capture.total(), capture.lines()), (21, 3));
+    }
+
+    #[test]
+    fn a_character_cut_in_two_survives_the_other_stream_in_between() {
+        let [first, second, third] = "€".as_bytes() else {
+            panic!()
+        };
+        let capture = captured(
+            1000,
+            &[
+                (Stream::Stdout, &[*first]),
+                (Stream::Stderr, b"x\n"),
+                (Stream::Stdout, &[*second, *third, b'\n']),
+            ],
+        );
+        assert_eq!(capture.text(), "[stderr] x\n€\n");
+    }
+
+    #[test]
+    fn a_character_that_never_came_is_shown_as_broken() {
+        assert_eq!(
+            captured(1000, &[(Stream::Stdout, b"a\xe2\x82")]).text(),
+            "a\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn memory_stays_within_the_limit() {
+        let mut capture = Capture::new(1000);
+        for _ in 0..1000 {
+            capture.push(Stream::Stdout, &[b'x'; 1000]);
+            assert!(capture.head.len() + capture.tail.len() <= 1000);
+            assert!(capture.tail.capacity() < 4000);
+        }
+        assert_eq!(capture.total(), 1_000_000);
+        assert!(
+            capture
+                .text()
+                .contains("[… 999000 of 1000000 bytes left out …]")
+        );
+    }
 }

@@ -51,6 +51,13 @@ enum Phase {
     Over,
 }
 
+/// Why a command was stopped. The first reason counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Timeout,
+    Cancel,
+}
+
 /// A pipe from the command.
 #[derive(Debug)]
 struct Output {
@@ -76,8 +83,8 @@ pub(super) struct Supervisor {
     signals: SignalFd,
     term_grace: Duration,
     phase: Phase,
-    timed_out: bool,
-    cancelled: bool,
+    /// Why the command was stopped, if it was.
+    stopped: Option<Stop>,
     buffer: Box<[u8]>,
 }
 
@@ -122,8 +129,7 @@ impl Supervisor {
             signals: SignalFd::with_flags(signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?,
             term_grace: Duration::from_millis(job.term_grace_ms),
             phase: Phase::Running { deadline },
-            timed_out: false,
-            cancelled: false,
+            stopped: None,
             buffer: vec![0; CHUNK].into_boxed_slice(),
         })
     }
@@ -164,7 +170,7 @@ impl Supervisor {
                 };
             }
             Phase::Running { deadline } if now >= deadline => {
-                self.timed_out = true;
+                self.stopped = Some(Stop::Timeout);
                 self.ask(self.term_grace);
             }
             Phase::Settling { until } if now >= until => self.ask(LEFTOVER_GRACE),
@@ -200,15 +206,14 @@ impl Supervisor {
         let latest = self.clock.monotonic() + CANCEL_GRACE;
         match self.phase {
             Phase::Running { .. } => {
-                self.cancelled = true;
+                self.stopped = Some(Stop::Cancel);
                 self.ask(CANCEL_GRACE);
             }
             Phase::Settling { .. } => self.ask(LEFTOVER_GRACE),
             Phase::Asked { until } => {
-                self.cancelled |= self.timed_out;
                 self.phase = Phase::Asked {
                     until: until.min(latest),
-                };
+                }
             }
             Phase::Killing { .. } | Phase::Over => {}
         }
@@ -366,8 +371,8 @@ impl Supervisor {
         Report {
             exit_code,
             signal,
-            timed_out: self.timed_out,
-            cancelled: self.cancelled,
+            timed_out: self.stopped == Some(Stop::Timeout),
+            cancelled: self.stopped == Some(Stop::Cancel),
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             ended,
             ended_total,

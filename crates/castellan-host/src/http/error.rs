@@ -1,6 +1,6 @@
 //! How an HTTP exchange fails, told apart by what a caller may do about it.
 
-use std::error::Error;
+use std::error::Error as _;
 use std::fmt;
 
 use reqwest::Url;

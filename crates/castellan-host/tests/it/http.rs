@@ -351,6 +351,55 @@ async fn a_proxy_address_that_is_none_is_refused_without_naming_it() {
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 
+/// Not a test of its own: what the next one starts in a process without certificate roots.
+#[tokio::test]
+async fn as_client_without_roots() {
+    if crate::world::variable(WITHOUT_ROOTS).is_none() {
+        return;
+    }
+    let client = client_with(&[]);
+    let server = Server::answering(ok("plain"));
+    let response = client
+        .send(HttpRequest::get(server.url("/")))
+        .await
+        .unwrap();
+    println!("http {}", text(response).await);
+    let error = client
+        .send(HttpRequest::get("https://127.0.0.1:1/"))
+        .await
+        .unwrap_err();
+    println!("https {error}");
+}
+
+const WITHOUT_ROOTS: &str = "TEST_CLIENT_WITHOUT_ROOTS";
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the client under test is born here"
+)]
+fn a_system_without_certificate_roots_has_plain_http_and_says_why_not_tls() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "http::as_client_without_roots", "--nocapture"])
+        .env(WITHOUT_ROOTS, "1")
+        .env("SSL_CERT_FILE", empty.path().join("none.pem"))
+        .env("SSL_CERT_DIR", empty.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("http plain"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(text.contains("https reach 127.0.0.1:1"), "{text}");
+    assert!(
+        text.contains("certificate roots") && text.contains("SSL_CERT_FILE"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_debug_text_shows_no_header_value() {
     let mut request = HttpRequest::new(Method::GET, "https://host.invalid/?key=hunter2");

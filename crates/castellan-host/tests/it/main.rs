@@ -1,7 +1,13 @@
 //! What this room promises about processes, environments and connections, tried on real ones.
 
+// Each module says `cfg(test)` again, because that is what the lints for tests go by.
+#[cfg(test)]
 mod environment;
+#[cfg(test)]
 mod http;
+#[cfg(test)]
 mod owner;
+#[cfg(test)]
 mod shell;
+#[cfg(test)]
 mod world;

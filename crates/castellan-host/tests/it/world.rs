@@ -18,9 +18,18 @@ pub(crate) fn shell() -> Shell {
     )))
 }
 
+/// A variable of this test process, such as one a test gave to the process it started.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::vars_os()
+        .find(|(known, _)| known == name)?
+        .1
+        .into_string()
+        .ok()
+}
+
 /// The environment children get, from a parent that has a usual path and nothing else.
 pub(crate) fn child_environment() -> Vec<(String, String)> {
-    let path = std::env::vars().find(|(name, _)| name == "PATH");
+    let path = variable("PATH").map(|path| ("PATH".to_owned(), path));
     Environment::new(path, "/".into()).child_environment(&[])
 }
 
