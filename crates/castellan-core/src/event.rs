@@ -62,7 +62,7 @@ pub enum TurnEnd {
 }
 
 /// A call in a list of calls.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallItem {
     /// The call.
     pub call_id: CallId,
@@ -73,7 +73,7 @@ pub struct CallItem {
 }
 
 /// A call somebody has to decide about.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalItem {
     /// The call.
     pub call_id: CallId,

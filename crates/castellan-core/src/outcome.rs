@@ -43,6 +43,8 @@ pub enum Outcome {
     },
     /// It could not do what was asked.
     Failed {
+        /// What it had said until then; often empty.
+        output: String,
         /// Which kind of failure.
         code: ErrorCode,
         /// What was wrong and what was found.
@@ -91,6 +93,7 @@ impl Outcome {
     #[must_use]
     pub fn failed(what: impl Into<String>, next: impl Into<String>) -> Self {
         Self::Failed {
+            output: String::new(),
             code: ErrorCode::ToolFailed,
             what: what.into(),
             effect: EffectStatus::None,
@@ -103,6 +106,7 @@ impl Outcome {
     #[must_use]
     pub fn invalid(what: impl Into<String>, next: impl Into<String>) -> Self {
         Self::Failed {
+            output: String::new(),
             code: ErrorCode::Validation,
             what: what.into(),
             effect: EffectStatus::None,
@@ -125,6 +129,7 @@ impl Outcome {
             ),
         };
         Self::Failed {
+            output: String::new(),
             code: ErrorCode::EffectUnknown,
             what: what.to_owned(),
             effect,

@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Sessions: a turn is a function of the stored log.
+//!
+//! [`session::state`] folds a session's events into its state. [`session::step`] reads that state
+//! and says what to do next. [`session::driver`] does it, through the journal, which makes every
+//! event durable before anything follows from it. Resuming after a crash, after a cancel or after
+//! a person decided is the same as going on: fold the log, take the next step.
+//!
+//! This crate must not know the command line, HTTP or any provider's wire.
+//!
+//! Start reading at [`session::step`].
+
+pub mod catalog;
+pub mod error;
+pub mod principals;
+pub mod session;
+
+pub use error::Error;
+pub use session::driver::{Parts, Session, TurnOutcome};

@@ -1,1 +1,47 @@
-//! Placeholder.
+//! The built-in file and shell tools. One file a tool: its spec, its parameters, its handler.
+//!
+//! This crate must not know the gate, the store or any surface: a tool is given a view of its
+//! session and hands back an outcome.
+//!
+//! Start reading at [`read_file`], the simplest one; [`file`] is the ground all file tools share.
+
+pub mod bash;
+pub mod file;
+pub mod read_file;
+pub mod write_file;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use castellan_core::Tool;
+use castellan_core::tool::Typed;
+use castellan_host::shell::Shell;
+
+/// What the tools of this crate need.
+#[derive(Debug, Clone)]
+pub struct Needs {
+    /// Where commands run.
+    pub shell: Shell,
+    /// The whole environment of commands.
+    pub environment: Vec<(String, String)>,
+    /// How long a command may run that sets no timeout.
+    pub timeout: Duration,
+}
+
+/// Every tool of this crate, in the order a model is shown them.
+#[must_use]
+pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
+    let Needs {
+        shell,
+        environment,
+        timeout,
+    } = needs;
+    vec![
+        Arc::new(Typed::new(bash::Bash::new(shell, environment, timeout))),
+        Arc::new(Typed::new(read_file::ReadFile::new())),
+        Arc::new(Typed::new(write_file::WriteFile::new())),
+    ]
+}
+
+/// The domain of these tools.
+const DOMAIN: &str = "workspace";

@@ -1,0 +1,277 @@
+//! Execute: runs the calls of a batch, each in a task of its own, several at once.
+//!
+//! Calls that touch a path in common run one after the other, in the order of the batch. Each has
+//! a deadline and a cancel that returns within a second. A panic or a failure in one is that
+//! call's outcome; its siblings go on.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use castellan_core::port::Progress;
+use castellan_core::secret::Redaction;
+use castellan_core::text::plain;
+use castellan_core::tool::{CallContext, Report};
+use castellan_core::{Call, CallId, Cancel, Clock, EffectStatus, ErrorCode, Event, Outcome, Tool};
+use futures::channel::oneshot;
+use futures::future::{FutureExt as _, Shared};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::recorder::Recorder;
+
+/// How long a cancelled call has to come back by itself.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
+/// How often live output is shown.
+const FLUSH_EVERY: Duration = Duration::from_millis(25);
+/// How much live output is shown at once.
+const FLUSH_AT: usize = 4 * 1024;
+
+/// A call that may run.
+pub(crate) struct Ready {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) call: Box<dyn Call>,
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) deadline: Duration,
+    pub(crate) context: CallContext,
+    pub(crate) output: Arc<LiveOutput>,
+}
+
+/// A call that is over.
+pub(crate) struct Ended {
+    pub(crate) call_id: CallId,
+    pub(crate) report: Report,
+    pub(crate) duration: Duration,
+}
+
+/// Runs the calls; each future resolves when its call is over. At most `parallel` run at once.
+pub(crate) fn start(
+    calls: Vec<Ready>,
+    parallel: usize,
+) -> Vec<futures::future::BoxFuture<'static, Ended>> {
+    let permits = Arc::new(Semaphore::new(parallel.max(1)));
+    let mut earlier: Vec<(Vec<PathBuf>, Shared<oneshot::Receiver<()>>)> = Vec::new();
+    let mut running = Vec::with_capacity(calls.len());
+    for ready in calls {
+        let before: Vec<_> = earlier
+            .iter()
+            .filter(|(paths, _)| paths.iter().any(|path| ready.paths.contains(path)))
+            .map(|(_, done)| done.clone())
+            .collect();
+        let (over, done) = oneshot::channel::<()>();
+        earlier.push((ready.paths.clone(), done.shared()));
+        let permits = Arc::clone(&permits);
+        running.push(
+            async move {
+                let ended = run(ready, before, permits).await;
+                // Dropping it is the signal: it also comes when this future is dropped.
+                drop(over);
+                ended
+            }
+            .boxed(),
+        );
+    }
+    running
+}
+
+async fn run(
+    ready: Ready,
+    before: Vec<Shared<oneshot::Receiver<()>>>,
+    permits: Arc<Semaphore>,
+) -> Ended {
+    let Ready {
+        tool,
+        call,
+        deadline,
+        context,
+        output,
+        ..
+    } = ready;
+    let call_id = context.call_id;
+    let clock = Arc::clone(&context.clock);
+    let mut cancel = context.cancel.clone();
+    let turn = async {
+        futures::future::join_all(before).await;
+        permits.acquire().await
+    };
+    let permit = tokio::select! {
+        biased;
+        () = &mut cancel => None,
+        permit = turn => permit.ok(),
+    };
+    let started = clock.monotonic();
+    let Some(_permit) = permit else {
+        let output = "cancelled before it began".to_owned();
+        let outcome = Outcome::Cancelled {
+            output,
+            effect: EffectStatus::None,
+        };
+        return Ended {
+            call_id,
+            report: outcome.into(),
+            duration: Duration::ZERO,
+        };
+    };
+    let may_change = if tool.spec().is_read_only() {
+        EffectStatus::None
+    } else {
+        EffectStatus::Unknown
+    };
+    let report = supervise(call, context, deadline, &output, may_change, cancel).await;
+    output.close();
+    Ended {
+        call_id,
+        report,
+        duration: clock.monotonic().saturating_sub(started),
+    }
+}
+
+async fn supervise(
+    call: Box<dyn Call>,
+    context: CallContext,
+    deadline: Duration,
+    output: &LiveOutput,
+    may_change: EffectStatus,
+    mut cancel: Cancel,
+) -> Report {
+    let clock: Arc<dyn Clock> = Arc::clone(&context.clock);
+    let mut task = JoinSet::new();
+    task.spawn(call.execute(context));
+    let mut late = clock.sleep(deadline).fuse();
+    let mut grace = futures::future::Fuse::terminated();
+    let mut asked_to_stop = false;
+    let mut flush = tokio::time::interval(FLUSH_EVERY);
+    flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            ended = task.join_next() => return match ended {
+                Some(Ok(report)) => report,
+                Some(Err(error)) => broken(error, may_change).into(),
+                None => Outcome::failed("the call vanished", "").into(),
+            },
+            () = &mut cancel, if !asked_to_stop => {
+                asked_to_stop = true;
+                grace = clock.sleep(CANCEL_GRACE).fuse();
+            }
+            () = &mut grace => {
+                let output = "cancelled; it did not stop by itself and was ended".to_owned();
+                return Outcome::Cancelled { output, effect: may_change }.into();
+            }
+            () = &mut late => {
+                let seconds = deadline.as_secs();
+                let output = format!("timed out after {seconds} s and was ended");
+                return Outcome::TimedOut { output, effect: may_change }.into();
+            }
+            _ = flush.tick() => output.flush(),
+        }
+    }
+}
+
+fn broken(error: JoinError, effect: EffectStatus) -> Outcome {
+    let what = match error.try_into_panic() {
+        Ok(panic) => {
+            let words = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            format!("the tool broke down (a defect of the tool itself: {words})")
+        }
+        Err(_) => "the tool was stopped from outside".to_owned(),
+    };
+    Outcome::Failed {
+        output: String::new(),
+        code: ErrorCode::Internal,
+        what,
+        effect,
+        retry: castellan_core::outcome::Retry::Useful,
+        next: "try another way if it happens again".to_owned(),
+    }
+}
+
+/// What a running call shows while it runs: gathered into pieces, made plain, redacted, bounded.
+pub(crate) struct LiveOutput {
+    call_id: CallId,
+    recorder: Arc<dyn Recorder>,
+    redaction: Redaction,
+    limit: usize,
+    state: Mutex<Live>,
+}
+
+#[derive(Default)]
+struct Live {
+    waiting: String,
+    shown: usize,
+    closed: bool,
+}
+
+impl LiveOutput {
+    pub(crate) fn new(
+        call_id: CallId,
+        recorder: Arc<dyn Recorder>,
+        redaction: Redaction,
+        limit: usize,
+    ) -> Self {
+        Self {
+            call_id,
+            recorder,
+            redaction,
+            limit,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Shows whole lines that wait.
+    fn flush(&self) {
+        let mut live = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(end) = live.waiting.rfind('\n') {
+            let rest = live.waiting.split_off(end + 1);
+            let text = std::mem::replace(&mut live.waiting, rest);
+            self.show(&mut live, &text);
+        }
+    }
+
+    /// Shows the rest. Nothing is shown afterwards.
+    fn close(&self) {
+        let mut live = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = std::mem::take(&mut live.waiting);
+        self.show(&mut live, &text);
+        live.closed = true;
+    }
+
+    fn show(&self, live: &mut Live, text: &str) {
+        if text.is_empty() || live.closed || live.shown > self.limit {
+            return;
+        }
+        live.shown += text.len();
+        let mut text = self.redaction.apply(plain(text));
+        if live.shown > self.limit {
+            text = format!("[live output ends here, after {} bytes]\n", self.limit);
+        }
+        self.recorder.pass(Event::ToolOutputChunk {
+            call_id: self.call_id,
+            text,
+        });
+    }
+}
+
+impl Progress for LiveOutput {
+    fn output(&self, text: &str) {
+        let mut live = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.closed || live.shown > self.limit {
+            return;
+        }
+        live.waiting.push_str(text);
+        if live.waiting.len() >= FLUSH_AT {
+            let text = std::mem::take(&mut live.waiting);
+            self.show(&mut live, &text);
+        }
+    }
+
+    fn advance(&self, _done: u64, _total: Option<u64>, message: &str) {
+        if !message.is_empty() {
+            self.output(&format!("{message}\n"));
+        }
+    }
+}

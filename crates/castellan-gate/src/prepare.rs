@@ -1,0 +1,123 @@
+//! Prepare: from what a model sent to a call that can be judged and run, or to an error result
+//! that tells the model how to do better. One bad call never costs its neighbours.
+
+use std::sync::Arc;
+
+use castellan_core::arguments::{fit, read};
+use castellan_core::caller::Surface;
+use castellan_core::message::IssuedCall;
+use castellan_core::outcome::{EffectStatus, Retry};
+use castellan_core::secret::conceal;
+use castellan_core::text::shorten;
+use castellan_core::tool::{Inspection, SessionView, right_shape};
+use castellan_core::{Call, CallId, ErrorCode, Outcome, Tool};
+use serde_json::{Map, Value};
+
+use crate::catalog::Catalog;
+
+/// A call that can be judged and run.
+pub(crate) struct Prepared {
+    pub(crate) call_id: CallId,
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) call: Box<dyn Call>,
+    /// With marked secrets concealed: for records only.
+    pub(crate) arguments: Map<String, Value>,
+    pub(crate) repairs: Vec<String>,
+    pub(crate) inspection: Inspection,
+}
+
+/// A call that won't run.
+pub(crate) struct Refused {
+    pub(crate) call_id: CallId,
+    /// The tool's name, as far as it could be made out.
+    pub(crate) name: String,
+    pub(crate) outcome: Outcome,
+    /// What was asked for, without content.
+    pub(crate) params: String,
+}
+
+/// Prepares one call.
+pub(crate) async fn prepare(
+    catalog: &Catalog,
+    surface: Surface,
+    issued: &IssuedCall,
+    view: &SessionView,
+) -> Result<Prepared, Refused> {
+    let call_id = issued.call_id;
+    let raw = &issued.raw;
+    let refused = |name: &str, outcome, params| Refused {
+        call_id,
+        name: shorten(name, 64),
+        outcome,
+        params,
+    };
+    let unread = || format!("arguments: {} bytes", raw.arguments.len());
+    let (tool, renamed) = catalog
+        .find(&raw.name, surface)
+        .map_err(|outcome| refused(raw.name.trim(), outcome, unread()))?;
+    let spec = tool.spec();
+    let mut repairs: Vec<String> = renamed.into_iter().collect();
+    if !raw.complete {
+        return Err(refused(&spec.name, cut_off(&raw.arguments), unread()));
+    }
+    let arguments = read(&raw.arguments, spec.primary_key.as_deref()).and_then(|mut read| {
+        let fitted = fit(&mut read.object, &spec.parameters)?;
+        repairs.append(&mut read.repairs);
+        repairs.extend(fitted);
+        Ok(read.object)
+    });
+    let arguments = arguments.map_err(|problem| {
+        let what = format!("wrong arguments for {}: {problem}", spec.name);
+        refused(
+            &spec.name,
+            Outcome::invalid(what, right_shape(spec)),
+            unread(),
+        )
+    })?;
+    let recorded = conceal(&arguments, &spec.secret_parameters);
+    let params = summary(&recorded);
+    let mut call = tool
+        .parse(arguments)
+        .map_err(|outcome| refused(&spec.name, outcome, params.clone()))?;
+    let inspection = match call.inspect(view).await {
+        Ok(inspection) => inspection,
+        Err(outcome) => return Err(refused(&spec.name, outcome, params)),
+    };
+    Ok(Prepared {
+        call_id,
+        tool: Arc::clone(tool),
+        call,
+        arguments: recorded,
+        repairs,
+        inspection,
+    })
+}
+
+fn cut_off(arguments: &str) -> Outcome {
+    Outcome::Failed {
+        output: String::new(),
+        code: ErrorCode::Validation,
+        what: format!(
+            "the arguments were cut off after {} bytes because the output limit was reached, so \
+             the call was not made",
+            arguments.len()
+        ),
+        effect: EffectStatus::None,
+        retry: Retry::Useful,
+        next: "make the call again with shorter arguments, in several steps if need be".to_owned(),
+    }
+}
+
+/// What was asked for in one line: names and sizes, no content.
+pub(crate) fn summary(arguments: &Map<String, Value>) -> String {
+    let parts: Vec<String> = arguments
+        .iter()
+        .map(|(name, value)| match value {
+            Value::String(text) => format!("{name}: {} bytes", text.len()),
+            Value::Array(items) => format!("{name}: {} items", items.len()),
+            Value::Object(fields) => format!("{name}: {} fields", fields.len()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => format!("{name}: {value}"),
+        })
+        .collect();
+    shorten(&parts.join(", "), 200)
+}

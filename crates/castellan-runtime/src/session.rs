@@ -1,0 +1,9 @@
+//! One stored session, from its log to its next step.
+
+pub mod driver;
+mod journal;
+pub mod request;
+pub mod state;
+pub mod step;
+
+pub use journal::Watcher;

@@ -1,0 +1,471 @@
+//! Drives a session: takes the step its state asks for, until there is none.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use castellan_core::caller::Claim;
+use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
+use castellan_core::message::IssuedCall;
+use castellan_core::tool::SessionView;
+use castellan_core::{
+    CallId, Caller, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, ModelError, ModelEvent,
+    ModelReply, ModelRequest, Outcome, Principal, Recorded, SessionId, Surface,
+};
+use castellan_gate::trace::Trace;
+use castellan_gate::{Batch, Gate, Handled, Permission, Recorder as _};
+use castellan_store::{SessionClaim, Store, events};
+use futures::StreamExt as _;
+
+use super::journal::{Journal, Watcher};
+use super::request::messages;
+use super::state::State;
+use super::step::{Step, next};
+use crate::error::Error;
+
+/// The most bytes of a tool's output that a model is shown.
+pub const RESULT_LIMIT: usize = 256 * 1024;
+/// The least that is left of it for a model with a small context window.
+const LEAST_RESULT: usize = 4 * 1024;
+
+/// What a session runs on.
+#[derive(Clone)]
+pub struct Parts {
+    /// Where it is stored.
+    pub store: Store,
+    /// The path of its calls.
+    pub gate: Arc<Gate>,
+    /// The model it asks.
+    pub model: Arc<dyn Model>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Where ids come from.
+    pub ids: Arc<dyn Ids>,
+    /// Who sees its events.
+    pub watcher: Arc<dyn Watcher>,
+    /// The folder of traces.
+    pub traces: PathBuf,
+    /// What has been permitted in advance.
+    pub permission: Permission,
+    /// How often a turn may ask the model.
+    pub max_turns: u32,
+    /// The version of this program.
+    pub version: &'static str,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts")
+            .field("traces", &self.traces)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a turn stands when there is nothing more to do without someone else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnOutcome {
+    /// It is over; the failure where there was one.
+    Over(TurnEnd, Option<ModelError>),
+    /// A person must decide.
+    Waiting(CycleId),
+}
+
+/// An open session. While it is open no other process can drive it.
+pub struct Session {
+    id: SessionId,
+    parts: Parts,
+    journal: Arc<Journal>,
+    _claim: SessionClaim,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Begins a session in `cwd`, driven by the person named `user`. It is stored with its first
+    /// turn.
+    ///
+    /// # Errors
+    /// [`Error`] where it can't be claimed or traced.
+    pub fn begin(parts: Parts, cwd: PathBuf, user: &str) -> Result<Self, Error> {
+        let id = SessionId::mint(&*parts.ids);
+        let claim = parts.store.claim(id)?;
+        let caller = Caller {
+            principal: Principal::Person(user.to_owned()),
+            surface: Surface::Interactive,
+            capabilities: Vec::new(),
+        };
+        let version = parts.version.to_owned();
+        let event = Event::SessionStart {
+            version,
+            cwd: cwd.clone(),
+            caller: caller.clone(),
+        };
+        // The state before anything happened: noting the start is what begins it.
+        let blank = Recorded {
+            ts: parts.clock.now(),
+            seq: None,
+            session: id,
+            event: event.clone(),
+        };
+        let state = State::begin(&blank).ok_or(Error::NoBeginning(id))?;
+        let trace = Trace::open(&parts.traces, id, &[])?;
+        let session = Self::assemble(id, parts, claim, state, trace);
+        session.journal.note(event);
+        Ok(session)
+    }
+
+    /// Opens a stored session.
+    ///
+    /// # Errors
+    /// [`Error`] where another process drives it, or its log can't be read.
+    pub async fn open(parts: Parts, id: SessionId) -> Result<Self, Error> {
+        let claim = parts.store.claim(id)?;
+        let log = parts.store.read(move |tx| events::load(tx, id, 0)).await?;
+        let state = State::rebuild(&log).ok_or(Error::NoBeginning(id))?;
+        let trace = Trace::open(&parts.traces, id, &log)?;
+        Ok(Self::assemble(id, parts, claim, state, trace))
+    }
+
+    fn assemble(
+        id: SessionId,
+        parts: Parts,
+        claim: SessionClaim,
+        state: State,
+        trace: Trace,
+    ) -> Self {
+        let base = (
+            parts.store.clone(),
+            Arc::clone(&parts.clock),
+            Arc::clone(&parts.gate),
+        );
+        let journal = Journal::new(id, base, Arc::clone(&parts.watcher), state, trace);
+        Self {
+            id,
+            parts,
+            journal: Arc::new(journal),
+            _claim: claim,
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// The words of the model's last answer.
+    #[must_use]
+    pub fn last_answer(&self) -> String {
+        self.journal.read(|state| state.last_answer().to_owned())
+    }
+
+    /// What a person is asked to decide about now.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<ApprovalItem> {
+        self.journal.read(|state| {
+            let open: Vec<CallId> = state
+                .open_calls()
+                .filter(|call| call.answer.is_none())
+                .map(|call| call.issued.call_id)
+                .collect();
+            state
+                .asked
+                .iter()
+                .filter(|item| open.contains(&item.call_id))
+                .cloned()
+                .collect()
+        })
+    }
+
+    /// Says something to the model. What the last turn left open is closed first: calls that began
+    /// are said to be interrupted, calls that did not begin are said not to have been run.
+    ///
+    /// # Errors
+    /// [`Error::Gate`] where it can't be recorded.
+    pub async fn say(&self, text: String) -> Result<(), Error> {
+        let open: Vec<(CallId, bool)> = self.journal.read(|state| {
+            state
+                .open_calls()
+                .map(|call| (call.issued.call_id, call.started))
+                .collect()
+        });
+        for (call_id, started) in open {
+            if started {
+                self.settle(call_id);
+            } else {
+                let reason = "the person said something else instead of deciding".to_owned();
+                let by = "the person".to_owned();
+                self.conclude(call_id, Outcome::Denied { by, reason });
+            }
+        }
+        self.journal.note(Event::UserTurn { text });
+        self.journal.commit().await?;
+        Ok(())
+    }
+
+    /// Records what a person decided about an open round of asking.
+    ///
+    /// # Errors
+    /// [`Error::Gate`] where it can't be recorded.
+    pub async fn decide(&self, cycle_id: CycleId, answers: Vec<Answer>) -> Result<(), Error> {
+        let by = "person".to_owned();
+        self.journal.note(Event::ApprovalResolved {
+            cycle_id,
+            by,
+            answers,
+        });
+        self.journal.commit().await?;
+        Ok(())
+    }
+
+    /// Takes up a turn that ended before it was done, by a failure, a limit or a cancel.
+    ///
+    /// # Errors
+    /// [`Error::NothingToDo`] where the last turn is done.
+    pub fn take_up(&mut self) -> Result<(), Error> {
+        match self.journal.read(|state| state.turn_end) {
+            Some(TurnEnd::Done) => Err(Error::NothingToDo(self.id)),
+            Some(TurnEnd::Failed | TurnEnd::Limit | TurnEnd::Cancelled) => {
+                self.journal.reopen();
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on until the turn is over or someone must decide. Cancelling ends the turn within about
+    /// a second and leaves nothing running.
+    ///
+    /// # Errors
+    /// [`Error`] where what happens can't be recorded; everything recorded until then stays true,
+    /// and opening the session again goes on from there.
+    pub async fn run(&self, cancel: Cancel) -> Result<TurnOutcome, Error> {
+        loop {
+            let step = self.journal.read(|state| next(state, self.parts.max_turns));
+            match step {
+                Step::Settle(calls) => {
+                    for call_id in calls {
+                        self.settle(call_id);
+                    }
+                    self.journal.commit().await?;
+                }
+                Step::Rest => {
+                    self.journal.commit().await?;
+                    let end = self.journal.read(|state| state.turn_end);
+                    return Ok(TurnOutcome::Over(end.unwrap_or(TurnEnd::Done), None));
+                }
+                Step::End(end) => return self.end(end, None).await,
+                _ if cancel.is_cancelled() => return self.cancelled().await,
+                Step::Handle(calls) => {
+                    self.activity(Activity::Running);
+                    if let Handled::Waiting(cycle_id) = self.handle(&calls, &cancel).await? {
+                        self.activity(Activity::Waiting);
+                        return Ok(TurnOutcome::Waiting(cycle_id));
+                    }
+                }
+                Step::Ask => {
+                    self.journal.commit().await?;
+                    self.activity(Activity::Thinking);
+                    if let Err(error) = self.ask(&cancel).await {
+                        if error.code == ErrorCode::Cancelled {
+                            return self.cancelled().await;
+                        }
+                        let (code, message) = (error.code, error.message.clone());
+                        self.journal.note(Event::Error { code, message });
+                        return self.end(TurnEnd::Failed, Some(error)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn activity(&self, state: Activity) {
+        self.journal.pass(Event::StateChange {
+            state,
+            reason: None,
+        });
+    }
+
+    async fn end(&self, end: TurnEnd, failure: Option<ModelError>) -> Result<TurnOutcome, Error> {
+        self.journal.note(Event::StateChange {
+            state: Activity::Idle,
+            reason: Some(end),
+        });
+        self.journal.commit().await?;
+        Ok(TurnOutcome::Over(end, failure))
+    }
+
+    /// Calls that have not begun are closed, so that the next turn doesn't run what was stopped.
+    async fn cancelled(&self) -> Result<TurnOutcome, Error> {
+        let open: Vec<CallId> = self
+            .journal
+            .read(|state| state.open_calls().map(|call| call.issued.call_id).collect());
+        for call_id in open {
+            let output = "cancelled before it began".to_owned();
+            let effect = castellan_core::EffectStatus::None;
+            self.conclude(call_id, Outcome::Cancelled { output, effect });
+        }
+        self.end(TurnEnd::Cancelled, None).await
+    }
+
+    fn settle(&self, call_id: CallId) {
+        let effect = self.journal.read(|state| {
+            state
+                .open_calls()
+                .find(|call| call.issued.call_id == call_id)
+                .map(super::state::CallState::effect_if_interrupted)
+        });
+        if let Some(effect) = effect {
+            self.conclude(call_id, Outcome::interrupted(effect));
+        }
+    }
+
+    /// Records a result that no run of the tool gave.
+    fn conclude(&self, call_id: CallId, outcome: Outcome) {
+        let name = self.journal.read(|state| {
+            state
+                .open_calls()
+                .find(|call| call.issued.call_id == call_id)
+                .map(|call| call.name().to_owned())
+        });
+        let Some(name) = name else { return };
+        let subject = castellan_gate::gate::Unrun {
+            call_id,
+            name,
+            session: Some(self.id),
+        };
+        self.parts
+            .gate
+            .conclude(&*self.journal, &self.claim(), subject, outcome);
+    }
+
+    fn claim(&self) -> Claim {
+        let surface = self.journal.read(|state| state.caller.surface);
+        Claim {
+            principal: Principal::Workstream(self.id),
+            surface,
+            token: None,
+        }
+    }
+
+    async fn handle(
+        &self,
+        calls: &[castellan_gate::Pending],
+        cancel: &Cancel,
+    ) -> Result<Handled, Error> {
+        let view = self.journal.read(|state| SessionView {
+            session: Some(self.id),
+            cwd: state.cwd.clone(),
+            workspace: state.workspace.clone(),
+            seen: state.seen.clone(),
+            result_limit: result_limit(self.parts.model.info().context_window),
+        });
+        let batch = Batch {
+            claim: &self.claim(),
+            view: Arc::new(view),
+            calls,
+            permission: &self.parts.permission,
+            cancel: cancel.clone(),
+            model: Some(Arc::clone(&self.parts.model)),
+            elicitation: None,
+            recorder: Arc::clone(&self.journal) as _,
+        };
+        Ok(self.parts.gate.handle(batch).await?)
+    }
+
+    /// Asks the model and notes its answer; the commit is left to what follows from it.
+    async fn ask(&self, cancel: &Cancel) -> Result<(), ModelError> {
+        let (surface, cwd, workspace, messages) = self.journal.read(|state| {
+            let cwd: &Path = &state.cwd;
+            let (cwd, workspace) = (cwd.to_owned(), state.workspace.clone());
+            (state.caller.surface, cwd, workspace, messages(state))
+        });
+        let tools = self.parts.gate.catalog().cards(surface, &cwd, &workspace);
+        let info = self.parts.model.info();
+        self.journal.note(Event::ModelRequest {
+            model: info.model.clone(),
+            messages: messages.len(),
+            tools: tools.len(),
+        });
+        let began = self.parts.clock.monotonic();
+        let mut stream = self
+            .parts
+            .model
+            .ask(ModelRequest { messages, tools }, cancel.clone());
+        let mut reply = None;
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(ModelEvent::Text(text)) => self.journal.pass(Event::Content { text }),
+                Ok(ModelEvent::Reasoning(text)) => self.journal.pass(Event::Reasoning { text }),
+                Ok(ModelEvent::Restart { reason, wait_ms }) => {
+                    self.journal.pass(Event::StreamEnd { complete: false });
+                    let wait = wait_ms.div_ceil(1000);
+                    let message = format!("{reason}; trying again in {wait} s");
+                    self.journal.pass(Event::Error {
+                        code: ErrorCode::ModelUnreachable,
+                        message,
+                    });
+                }
+                Ok(ModelEvent::Reply(complete)) => reply = Some(complete),
+                Err(error) => {
+                    self.journal.pass(Event::StreamEnd { complete: false });
+                    return Err(error);
+                }
+            }
+        }
+        let Some(reply) = reply else {
+            return Err(ModelError {
+                code: ErrorCode::ModelProtocol,
+                message: "the model's answer ended without an end".to_owned(),
+                hint: String::new(),
+            });
+        };
+        self.journal.pass(Event::StreamEnd { complete: true });
+        let took = self.parts.clock.monotonic().saturating_sub(began);
+        self.answered(reply, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    fn answered(&self, reply: ModelReply, duration_ms: u64) {
+        let usage = reply.usage;
+        let calls = reply
+            .calls
+            .into_iter()
+            .map(|raw| IssuedCall {
+                call_id: CallId::mint(&*self.parts.ids),
+                raw,
+            })
+            .collect();
+        self.journal.note(Event::ModelResponse {
+            text: reply.text,
+            reasoning: reply.reasoning,
+            calls,
+            finish: reply.finish,
+            usage,
+            attempts: reply.attempts,
+            duration_ms,
+        });
+        if let Some(usage) = usage {
+            let context_window = self.parts.model.info().context_window;
+            self.journal.pass(Event::Status {
+                usage,
+                context_window,
+            });
+        }
+    }
+}
+
+/// How much of an output a model with this context window is shown: at most a quarter of it, at
+/// three bytes a token.
+fn result_limit(context_window: Option<u64>) -> usize {
+    context_window
+        .and_then(|tokens| usize::try_from(tokens).ok())
+        .map_or(RESULT_LIMIT, |tokens| {
+            (tokens / 4 * 3).clamp(LEAST_RESULT, RESULT_LIMIT)
+        })
+}

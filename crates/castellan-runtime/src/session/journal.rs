@@ -1,0 +1,152 @@
+//! The journal of an open session: every event passes it, and nothing follows from a durable one
+//! before it is stored.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use castellan_core::{Clock, Event, Recorded, SessionId};
+use castellan_gate::trace::Trace;
+use castellan_gate::{Error, Gate, Recorder};
+use castellan_store::audit::AuditEntry;
+use castellan_store::{Store, audit, events};
+use futures::future::BoxFuture;
+
+use super::state::State;
+
+/// Sees every event of a session as it happens: the durable ones once they are stored, the passing
+/// ones at once.
+pub trait Watcher: Send + Sync {
+    /// Takes note. Must not block.
+    fn see(&self, event: &Recorded);
+}
+
+/// The journal.
+pub(crate) struct Journal {
+    session: SessionId,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    gate: Arc<Gate>,
+    watcher: Arc<dyn Watcher>,
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    state: State,
+    trace: Trace,
+    /// The number of the last stored event.
+    stored: u64,
+    events: Vec<Recorded>,
+    audit: Vec<AuditEntry>,
+}
+
+impl Journal {
+    pub(crate) fn new(
+        session: SessionId,
+        (store, clock, gate): (Store, Arc<dyn Clock>, Arc<Gate>),
+        watcher: Arc<dyn Watcher>,
+        state: State,
+        trace: Trace,
+    ) -> Self {
+        let stored = state.last_seq;
+        let inside = Inside {
+            state,
+            trace,
+            stored,
+            events: Vec::new(),
+            audit: Vec::new(),
+        };
+        Self {
+            session,
+            store,
+            clock,
+            gate,
+            watcher,
+            inside: Mutex::new(inside),
+        }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the state, noted events included.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.inside().state)
+    }
+
+    /// Takes up a turn that ended before it was done. Nothing is recorded: what follows is.
+    pub(crate) fn reopen(&self) {
+        self.inside().state.turn_end = None;
+    }
+
+    async fn store(&self) -> Result<(), Error> {
+        let (expected, events, rows) = {
+            let mut inside = self.inside();
+            let events = std::mem::take(&mut inside.events);
+            (
+                inside.stored,
+                Arc::new(events),
+                Arc::new(std::mem::take(&mut inside.audit)),
+            )
+        };
+        if events.is_empty() && rows.is_empty() {
+            return Ok(());
+        }
+        let reads = Arc::new(self.gate.take_reads());
+        let (session, written) = (self.session, Arc::clone(&events));
+        self.store
+            .write(move |tx| {
+                audit::count_reads(tx, &reads)?;
+                events::append(tx, session, expected, &written, &rows)
+            })
+            .await
+            .map_err(|error| Error::Record(Box::new(error)))?;
+        let mut inside = self.inside();
+        inside.stored = events
+            .last()
+            .and_then(|event| event.seq)
+            .unwrap_or(expected);
+        inside
+            .trace
+            .append(events.iter())
+            .map_err(|error| Error::Record(Box::new(error)))?;
+        drop(inside);
+        for event in events.iter() {
+            self.watcher.see(event);
+        }
+        Ok(())
+    }
+}
+
+impl Recorder for Journal {
+    fn note(&self, event: Event) {
+        let ts = self.clock.now();
+        let mut inside = self.inside();
+        let seq = Some(inside.state.last_seq + 1);
+        let recorded = Recorded {
+            ts,
+            seq,
+            session: self.session,
+            event,
+        };
+        inside.state.apply(&recorded);
+        inside.events.push(recorded);
+    }
+
+    fn audit(&self, entry: AuditEntry) {
+        self.inside().audit.push(entry);
+    }
+
+    fn commit(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.store())
+    }
+
+    fn pass(&self, event: Event) {
+        let ts = self.clock.now();
+        self.watcher.see(&Recorded {
+            ts,
+            seq: None,
+            session: self.session,
+            event,
+        });
+    }
+}

@@ -1,0 +1,289 @@
+//! The state of a session: what its events add up to.
+//!
+//! [`State::apply`] is the only way to change it, so a state rebuilt from the log is the state
+//! that wrote the log.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use castellan_core::event::{Answer, ApprovalItem, TurnEnd};
+use castellan_core::message::IssuedCall;
+use castellan_core::tool::{Effect, FileMark, SessionEffect};
+use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallResult {
+    /// What the model reads.
+    pub output: String,
+    /// Whether it reports a failure.
+    pub is_error: bool,
+}
+
+/// A call and how far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallState {
+    /// What the model sent.
+    pub issued: IssuedCall,
+    /// The tool's real name, once the call was understood.
+    pub name: Option<String>,
+    /// Whether it only reads.
+    pub read_only: bool,
+    /// The open round of asking that it is part of.
+    pub asked: Option<CycleId>,
+    /// What a person decided.
+    pub answer: Option<Answer>,
+    /// Whether it was recorded as started.
+    pub started: bool,
+    /// What it came to.
+    pub result: Option<CallResult>,
+}
+
+impl CallState {
+    /// The name to show: the tool's where it is known, else what the model sent.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.issued.raw.name)
+    }
+
+    /// What it may have changed if nobody knows how it ended.
+    #[must_use]
+    pub const fn effect_if_interrupted(&self) -> EffectStatus {
+        if self.read_only {
+            EffectStatus::None
+        } else {
+            EffectStatus::Unknown
+        }
+    }
+}
+
+/// One entry of the conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// Someone spoke.
+    User(String),
+    /// The model answered.
+    Assistant {
+        /// The words.
+        text: String,
+        /// Reasoning shown apart from the answer.
+        reasoning: Option<String>,
+        /// The calls, in order.
+        calls: Vec<CallState>,
+    },
+}
+
+/// A session as its events have made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// When it began.
+    pub began: Timestamp,
+    /// Who drives it.
+    pub caller: Caller,
+    /// The number of the last event.
+    pub last_seq: u64,
+    /// The working folder.
+    pub cwd: PathBuf,
+    /// The folder it began in.
+    pub workspace: PathBuf,
+    /// The conversation, oldest first.
+    pub entries: Vec<Entry>,
+    /// The files whose content it knows.
+    pub seen: BTreeMap<PathBuf, FileMark>,
+    /// What somebody was last asked to decide about.
+    pub asked: Vec<ApprovalItem>,
+    /// Why the last turn is over; `None` while one is under way.
+    pub turn_end: Option<TurnEnd>,
+    /// Model answers since the turn began or was taken up again.
+    pub model_calls: u32,
+    /// Where each call stands, by entry and position.
+    calls: HashMap<CallId, (usize, usize)>,
+}
+
+impl State {
+    /// The state after these events, oldest first; `None` where the first is no session start.
+    pub fn rebuild(events: &[Recorded]) -> Option<Self> {
+        let (first, rest) = events.split_first()?;
+        let mut state = Self::begin(first)?;
+        for event in rest {
+            state.apply(event);
+        }
+        Some(state)
+    }
+
+    /// The state after a session's first event.
+    #[must_use]
+    pub fn begin(first: &Recorded) -> Option<Self> {
+        let Event::SessionStart { cwd, caller, .. } = &first.event else {
+            return None;
+        };
+        Some(Self {
+            began: first.ts,
+            caller: caller.clone(),
+            last_seq: first.seq.unwrap_or(0),
+            cwd: cwd.clone(),
+            workspace: cwd.clone(),
+            entries: Vec::new(),
+            seen: BTreeMap::new(),
+            asked: Vec::new(),
+            turn_end: Some(TurnEnd::Done),
+            model_calls: 0,
+            calls: HashMap::new(),
+        })
+    }
+
+    /// Takes in the next event.
+    pub fn apply(&mut self, recorded: &Recorded) {
+        if let Some(seq) = recorded.seq {
+            self.last_seq = seq;
+        }
+        match &recorded.event {
+            Event::UserTurn { text } => {
+                self.entries.push(Entry::User(text.clone()));
+                self.turn_end = None;
+                self.model_calls = 0;
+            }
+            Event::ModelResponse {
+                text,
+                reasoning,
+                calls,
+                ..
+            } => {
+                self.model_calls += 1;
+                self.answered(text, reasoning.as_ref(), calls);
+            }
+            Event::ToolPrepared {
+                call_id,
+                name,
+                effects,
+                ..
+            } => {
+                if let Some(call) = self.call_mut(*call_id) {
+                    call.name = Some(name.clone());
+                    call.read_only = effects.iter().all(|effect| *effect == Effect::ReadOnly);
+                }
+            }
+            Event::ToolInfo { items } => {
+                for item in items {
+                    if let Some(call) = self.call_mut(item.call_id) {
+                        call.started = true;
+                    }
+                }
+            }
+            Event::ApproveRequest { cycle_id, items } => {
+                self.asked.clone_from(items);
+                for item in items {
+                    if let Some(call) = self.call_mut(item.call_id) {
+                        call.asked = Some(*cycle_id);
+                    }
+                }
+            }
+            Event::ApprovalResolved { answers, .. } => {
+                for answer in answers {
+                    if let Some(call) = self.call_mut(answer.call_id) {
+                        call.answer = Some(answer.clone());
+                    }
+                }
+            }
+            Event::ToolResult {
+                call_id,
+                output,
+                is_error,
+                session_effects,
+                ..
+            } => {
+                // A result without a call, or a second one, tells the model nothing.
+                if let Some(call) = self.call_mut(*call_id).filter(|call| call.result.is_none()) {
+                    call.result = Some(CallResult {
+                        output: output.clone(),
+                        is_error: *is_error,
+                    });
+                    self.take_effects(session_effects);
+                }
+            }
+            Event::StateChange {
+                reason: Some(reason),
+                ..
+            } => {
+                self.turn_end = Some(*reason);
+                self.model_calls = 0;
+            }
+            Event::SessionStart { .. } => self.began = recorded.ts,
+            // A turn that ended early is taken up again by asking.
+            Event::ModelRequest { .. } => self.turn_end = None,
+            Event::StateChange { reason: None, .. }
+            | Event::Reasoning { .. }
+            | Event::Content { .. }
+            | Event::StreamEnd { .. }
+            | Event::Policy { .. }
+            | Event::ToolOutputChunk { .. }
+            | Event::Status { .. }
+            | Event::Error { .. }
+            | Event::SessionEnd { .. } => {}
+        }
+    }
+
+    fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {
+        let entry = self.entries.len();
+        for (position, issued) in calls.iter().enumerate() {
+            self.calls.insert(issued.call_id, (entry, position));
+        }
+        self.entries.push(Entry::Assistant {
+            text: text.to_owned(),
+            reasoning: reasoning.cloned(),
+            calls: calls
+                .iter()
+                .map(|issued| CallState {
+                    issued: issued.clone(),
+                    name: None,
+                    read_only: false,
+                    asked: None,
+                    answer: None,
+                    started: false,
+                    result: None,
+                })
+                .collect(),
+        });
+    }
+
+    fn take_effects(&mut self, effects: &[SessionEffect]) {
+        for effect in effects {
+            match effect {
+                SessionEffect::FileSeen { path, mark } => {
+                    self.seen.insert(path.clone(), mark.clone());
+                }
+                SessionEffect::WorkingFolder { path } => self.cwd.clone_from(path),
+            }
+        }
+    }
+
+    fn call_mut(&mut self, id: CallId) -> Option<&mut CallState> {
+        let (entry, position) = *self.calls.get(&id)?;
+        match self.entries.get_mut(entry)? {
+            Entry::Assistant { calls, .. } => calls.get_mut(position),
+            Entry::User(_) => None,
+        }
+    }
+
+    /// Calls of the model's last answer that have no result.
+    pub fn open_calls(&self) -> impl Iterator<Item = &CallState> {
+        let calls = match self.entries.last() {
+            Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
+            Some(Entry::User(_)) | None => &[],
+        };
+        calls.iter().filter(|call| call.result.is_none())
+    }
+
+    /// The words of the model's last answer.
+    #[must_use]
+    pub fn last_answer(&self) -> &str {
+        self.entries
+            .iter()
+            .rev()
+            .find_map(|entry| match entry {
+                Entry::Assistant { text, .. } => Some(text.as_str()),
+                Entry::User(_) => None,
+            })
+            .unwrap_or_default()
+    }
+}

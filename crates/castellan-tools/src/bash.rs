@@ -1,0 +1,277 @@
+//! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use castellan_core::caller::Surface;
+use castellan_core::outcome::Retry;
+use castellan_core::text::shorten;
+use castellan_core::tool::{
+    CallContext, Effect, Inspection, Preview, Report, SessionView, ToolSpec, TypedTool,
+};
+use castellan_core::{EffectStatus, ErrorCode, Outcome};
+use castellan_host::capture::Capture;
+use castellan_host::shell::{End, Shell, ShellJob, ShellReport};
+use futures::future::{BoxFuture, FutureExt as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::DOMAIN;
+
+/// The longest timeout a call may set, in seconds.
+const LONGEST_TIMEOUT: i64 = 600;
+/// How much longer the gate waits: ending a command that ignores being asked takes a while.
+const ENDING: Duration = Duration::from_secs(15);
+/// Bytes of a result kept free for what is said about the command's end.
+const NOTES: usize = 4 * 1024;
+
+/// The arguments of `bash`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// The command, as bash takes it.
+    command: String,
+    /// Seconds until the command is ended, 1 to 600. Default 120.
+    #[schemars(range(min = 1, max = 600))]
+    timeout: Option<i64>,
+    /// Stop at the first command that fails (`set -e`). Default false.
+    stop_on_error: Option<bool>,
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct Bash {
+    spec: ToolSpec,
+    shell: Shell,
+    environment: Vec<(String, String)>,
+    timeout: Duration,
+}
+
+impl Bash {
+    /// The tool. Commands get `environment` and nothing else.
+    #[must_use]
+    pub fn new(shell: Shell, environment: Vec<(String, String)>, timeout: Duration) -> Self {
+        let mut spec = ToolSpec::new::<Params>(
+            "bash",
+            DOMAIN,
+            "Run a bash command and return its output",
+            "Run a command with bash and return what it wrote; lines from standard error begin with \
+             `[stderr] `. There is no terminal and no input: anything that would prompt fails. Each \
+             call starts in the same folder, and whatever it leaves in the background is ended when \
+             the command itself ends.",
+        );
+        spec.primary_key = Some("command".to_owned());
+        spec.examples = vec![
+            serde_json::json!({"command": "git status --short"}),
+            serde_json::json!({"command": "make test", "timeout": 600}),
+        ];
+        spec.side_effects = vec!["whatever the command does".to_owned()];
+        spec.effects = vec![Effect::Executes, Effect::Writes, Effect::Network];
+        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
+        spec.cwd_note = Some("Commands start in {working_dir}.".to_owned());
+        Self {
+            spec,
+            shell,
+            environment,
+            timeout,
+        }
+    }
+
+    fn timeout(&self, params: &Params) -> Duration {
+        params
+            .timeout
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map_or(self.timeout, Duration::from_secs)
+    }
+}
+
+impl TypedTool for Bash {
+    type Params = Params;
+    type Plan = ();
+
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn check(&self, params: &Params) -> Result<(), Outcome> {
+        if params.command.trim().is_empty() {
+            return Err(Outcome::invalid(
+                "`command` is empty",
+                "send the command to run",
+            ));
+        }
+        if params.command.contains('\0') {
+            return Err(Outcome::invalid("`command` has a NUL byte", "leave it out"));
+        }
+        match params.timeout {
+            Some(seconds) if !(1..=LONGEST_TIMEOUT).contains(&seconds) => Err(Outcome::invalid(
+                format!("`timeout` is {seconds}"),
+                "it is a number of seconds from 1 to 600",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        params: &'a Params,
+        view: &'a SessionView,
+    ) -> BoxFuture<'a, Result<(Inspection, ()), Outcome>> {
+        let line = params.command.trim().lines().next().unwrap_or_default();
+        let mut inspection = Inspection::new("bash", format!("run {}", shorten(line, 120)));
+        inspection.commands = vec![params.command.clone()];
+        inspection.preview = Preview::Command {
+            command: params.command.clone(),
+            cwd: view.cwd.clone(),
+        };
+        inspection.deadline = Some(self.timeout(params) + ENDING);
+        futures::future::ready(Ok((inspection, ()))).boxed()
+    }
+
+    fn execute(
+        self: Arc<Self>,
+        params: Params,
+        (): (),
+        context: CallContext,
+    ) -> BoxFuture<'static, Report> {
+        async move {
+            let timeout = self.timeout(&params);
+            let cwd = context.view.cwd.clone();
+            if !cwd.is_dir() {
+                let what = format!("the working folder {} no longer exists", cwd.display());
+                return Outcome::failed(what, "create it again, or start the session elsewhere")
+                    .into();
+            }
+            let mut job = ShellJob::bash(params.command, cwd, self.environment.clone(), timeout);
+            if params.stop_on_error == Some(true) {
+                job.args.insert(0, "-e".to_owned());
+            }
+            let mut capture = Capture::new(context.view.result_limit.saturating_sub(NOTES));
+            let progress = Arc::clone(&context.progress);
+            let run = self.shell.run(
+                job,
+                |stream, chunk| {
+                    capture.push(stream, chunk);
+                    progress.output(&String::from_utf8_lossy(chunk));
+                },
+                context.cancel.clone(),
+            );
+            match run.await {
+                Ok(report) => outcome(&capture, &report, timeout).into(),
+                Err(error) => Outcome::failed(
+                    format!("the command could not be started: {}", chain(&error)),
+                    "",
+                )
+                .into(),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn outcome(capture: &Capture, report: &ShellReport, timeout: Duration) -> Outcome {
+    let mut text = capture.text();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let silent = text.is_empty();
+    let effect = EffectStatus::Unknown;
+    if report.timed_out || report.cancelled {
+        if silent {
+            text.push_str("(nothing was written until then; buffered output is lost)\n");
+        }
+        say_leftovers(&mut text, report);
+        let elapsed = report.elapsed.as_secs_f64();
+        if report.timed_out {
+            let asked = timeout.as_secs();
+            text.push_str(&format!(
+                "[timed out: the limit was {asked} s; ended after {elapsed:.1} s]"
+            ));
+            return Outcome::TimedOut {
+                output: text,
+                effect,
+            };
+        }
+        text.push_str(&format!("[cancelled after {elapsed:.1} s]"));
+        return Outcome::Cancelled {
+            output: text,
+            effect,
+        };
+    }
+    say_leftovers(&mut text, report);
+    match &report.end {
+        End::Exited(0) => Outcome::Done {
+            output: text,
+            effect: EffectStatus::Committed,
+        },
+        // 1 is how tests and searches say no; 141 is a pipe whose reader had enough.
+        End::Exited(code @ (1 | 141)) => {
+            text.push_str(&format!("[exit code {code}]"));
+            Outcome::Done {
+                output: text,
+                effect: EffectStatus::Committed,
+            }
+        }
+        End::Exited(code) => failed(text, &format!("exit code {code}"), EffectStatus::Partial),
+        End::Signalled { name, .. } => failed(text, &format!("ended by {name}"), effect),
+        End::Unended => failed(text, "it could not be ended", effect),
+        End::HelperLost { reason } => {
+            failed(text, &format!("lost its supervisor: {reason}"), effect)
+        }
+    }
+}
+
+fn failed(output: String, end: &str, effect: EffectStatus) -> Outcome {
+    Outcome::Failed {
+        output,
+        code: ErrorCode::ToolFailed,
+        what: format!("the command failed: {end}"),
+        effect,
+        retry: Retry::Useful,
+        next: String::new(),
+    }
+}
+
+/// What became of processes the command left behind.
+fn say_leftovers(text: &mut String, report: &ShellReport) {
+    // Writing to a string can't fail.
+    if report.ended_total > 0 {
+        let names: Vec<String> = report
+            .ended
+            .iter()
+            .map(|process| format!("{} (pid {})", shorten(&process.command, 60), process.pid))
+            .collect();
+        let number = report.ended_total;
+        let what = if number == 1 {
+            "process was"
+        } else {
+            "processes were"
+        };
+        writeln!(
+            text,
+            "[{number} background {what} ended with the command: {}]",
+            names.join(", ")
+        )
+        .unwrap_or_default();
+    }
+    if !report.survivors.is_empty() {
+        let pids: Vec<String> = report.survivors.iter().map(|s| s.pid.to_string()).collect();
+        writeln!(
+            text,
+            "[could not be ended and still run: pid {}]",
+            pids.join(", ")
+        )
+        .unwrap_or_default();
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        write!(text, ": {cause}").unwrap_or_default();
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,70 @@
+//! How the bytes of a file are known again: by their hash, or for a large file by its identity.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+
+use castellan_core::tool::FileMark;
+use sha2::{Digest as _, Sha256};
+
+/// Larger files are known by device, inode, size and times instead of by content.
+pub const HASHED_UP_TO: u64 = 8 * 1024 * 1024;
+
+/// The mark of an open file. Leaves its position at the start.
+///
+/// # Errors
+/// What the system says on reading.
+pub fn mark(file: &mut File, metadata: &Metadata) -> io::Result<FileMark> {
+    if metadata.len() > HASHED_UP_TO {
+        return Ok(identity(metadata));
+    }
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    (&mut *file)
+        .take(HASHED_UP_TO + 1)
+        .read_to_end(&mut bytes)?;
+    file.seek(SeekFrom::Start(0))?;
+    // It may have grown since its size was taken.
+    if bytes.len() as u64 > HASHED_UP_TO {
+        Ok(identity(&file.metadata()?))
+    } else {
+        Ok(mark_of(&bytes))
+    }
+}
+
+/// The mark of a file with this content.
+#[must_use]
+pub fn mark_of(bytes: &[u8]) -> FileMark {
+    FileMark {
+        digest: hexadecimal(&Sha256::digest(bytes)),
+        size: bytes.len() as u64,
+    }
+}
+
+fn identity(metadata: &Metadata) -> FileMark {
+    let digest = format!(
+        "identity {} {} {} {}.{} {}.{}",
+        metadata.dev(),
+        metadata.ino(),
+        metadata.len(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    );
+    FileMark {
+        digest,
+        size: metadata.len(),
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing to a string can't fail.
+            write!(text, "{byte:02x}").unwrap_or_default();
+            text
+        })
+}

@@ -1,0 +1,254 @@
+//! `write_file`: creates a file, replaces its content or appends to it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use castellan_core::caller::Surface;
+use castellan_core::text::shorten;
+use castellan_core::tool::{
+    CallContext, Effect, FileMark, Inspection, Preview, Report, SessionEffect, SessionView,
+    ToolSpec, TypedTool,
+};
+use castellan_core::{EffectStatus, Outcome};
+use futures::future::{BoxFuture, FutureExt as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::DOMAIN;
+use crate::file::{self, Addition, Problem};
+
+/// How much of the content a preview shows, in characters.
+const PREVIEWED: usize = 2000;
+/// The UTF-8 byte order mark.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// The arguments of `write_file`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Absolute path, or relative to the working folder. Missing folders are created.
+    path: PathBuf,
+    /// The whole content to write.
+    content: String,
+    /// `overwrite` (default) replaces the file, `append` adds to its end.
+    #[serde(default)]
+    mode: Mode,
+}
+
+/// What is done with existing content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    #[default]
+    Overwrite,
+    Append,
+}
+
+/// What was there when the call was inspected.
+#[derive(Debug)]
+pub struct Plan {
+    target: PathBuf,
+    before: Option<FileMark>,
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct WriteFile {
+    spec: ToolSpec,
+}
+
+impl WriteFile {
+    /// The tool.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut spec = ToolSpec::new::<Params>(
+            "write_file",
+            DOMAIN,
+            "Create a file, replace its content, or append to it",
+            "Write a file: create it, replace its whole content, or append. Folders on the way are \
+             created. Links are followed; mode and owner of an existing file stay. A file that \
+             changed since this session read it is not overwritten.",
+        );
+        spec.primary_key = Some("content".to_owned());
+        spec.examples = vec![
+            serde_json::json!({"path": "notes/todo.md", "content": "- first\n"}),
+            serde_json::json!({"path": "run.log", "content": "done\n", "mode": "append"}),
+        ];
+        spec.preconditions = vec![
+            "an existing file is writable and unchanged since this session read it".to_owned(),
+        ];
+        spec.side_effects = vec!["the file has the new content".to_owned()];
+        spec.effects = vec![Effect::Writes];
+        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
+        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
+        Self { spec }
+    }
+}
+
+impl Default for WriteFile {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TypedTool for WriteFile {
+    type Params = Params;
+    type Plan = Plan;
+
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        params: &'a Params,
+        view: &'a SessionView,
+    ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
+        let path = view.absolute(&params.path);
+        async move {
+            let looked = tokio::task::spawn_blocking(move || look(&path)).await;
+            let (target, before) = looked
+                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
+            let known = view.seen.get(&target);
+            if params.mode == Mode::Overwrite
+                && let (Some(known), Some(before)) = (known, &before)
+                && known != before
+            {
+                return Err(stale(
+                    &target,
+                    "since this session last read it",
+                    known,
+                    before,
+                ));
+            }
+            let (label, action) = match (&before, params.mode) {
+                (None, _) => ("write_file", "create"),
+                (Some(_), Mode::Overwrite) => ("overwrite_file", "overwrite"),
+                (Some(_), Mode::Append) => ("append_file", "append"),
+            };
+            let bytes = params.content.len();
+            let header = format!("{action} {} ({bytes} bytes)", params.path.display());
+            let mut inspection = Inspection::new(label, header);
+            inspection.paths = vec![target.clone()];
+            inspection.preview = Preview::File {
+                path: target.clone(),
+                action: action.to_owned(),
+                bytes: bytes as u64,
+                beginning: shorten(&params.content, PREVIEWED),
+                note: if action == "overwrite" && known.is_none() {
+                    "this session has not read the file it would replace".to_owned()
+                } else {
+                    String::new()
+                },
+            };
+            Ok((inspection, Plan { target, before }))
+        }
+        .boxed()
+    }
+
+    fn execute(
+        self: Arc<Self>,
+        params: Params,
+        plan: Plan,
+        _context: CallContext,
+    ) -> BoxFuture<'static, Report> {
+        async move {
+            tokio::task::spawn_blocking(move || write(&params, &plan))
+                .await
+                .unwrap_or_else(|error| {
+                    Outcome::failed(format!("writing broke down: {error}"), "").into()
+                })
+        }
+        .boxed()
+    }
+}
+
+/// Where the path leads and what is there.
+fn look(path: &Path) -> Result<(PathBuf, Option<FileMark>), Outcome> {
+    let target = file::resolve(path)?;
+    match file::open(&target) {
+        Ok(mut opened) => {
+            let mark = file::mark(&mut opened.file, &opened.metadata).map_err(|error| {
+                Outcome::failed(format!("{} can't be read: {error}", target.display()), "")
+            })?;
+            Ok((target, Some(mark)))
+        }
+        Err(Problem::Missing(_)) => Ok((target, None)),
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcome {
+    let sizes = if before.size == now.size {
+        format!("same size, {} bytes, other content", now.size)
+    } else {
+        format!("{} bytes then, {} bytes now", before.size, now.size)
+    };
+    Outcome::failed(
+        format!(
+            "{} changed {when} ({sizes}); nothing was written",
+            target.display()
+        ),
+        "read it again and decide anew",
+    )
+}
+
+fn write(params: &Params, plan: &Plan) -> Report {
+    let attempt = || -> Result<Report, Outcome> {
+        let now = look(&plan.target)?.1;
+        match (&plan.before, &now) {
+            (Some(before), Some(now)) if before != now => {
+                return Err(stale(&plan.target, "while the call waited", before, now));
+            }
+            (None, Some(_)) => {
+                let what = format!("{} appeared while the call waited", plan.target.display());
+                return Err(Outcome::failed(what, "read it and decide anew"));
+            }
+            _ => {}
+        }
+        let (content, addition) = content(params, plan, now.is_some())?;
+        file::save(&plan.target, &content, addition)?;
+        let (_, mark) = look(&plan.target)?;
+        let done = match (now.is_some(), addition) {
+            (false, _) => "created",
+            (true, Addition::Replace) => "replaced the content of",
+            (true, Addition::Append) => "appended to",
+        };
+        let size = mark.as_ref().map_or(0, |mark| mark.size);
+        let output = format!("{done} {} ({size} bytes now)", plan.target.display());
+        Ok(Report {
+            outcome: Outcome::Done {
+                output,
+                effect: EffectStatus::Committed,
+            },
+            session: mark
+                .map(|mark| SessionEffect::FileSeen {
+                    path: plan.target.clone(),
+                    mark,
+                })
+                .into_iter()
+                .collect(),
+            structured: None,
+        })
+    };
+    attempt().unwrap_or_else(Report::from)
+}
+
+/// The bytes to write. A byte order mark at the start of the file stays: models never see it, so
+/// they can't send it back.
+fn content(params: &Params, plan: &Plan, exists: bool) -> Result<(Vec<u8>, Addition), Outcome> {
+    let bytes = params.content.as_bytes();
+    if params.mode == Mode::Append {
+        return Ok((bytes.to_vec(), Addition::Append));
+    }
+    let mut content = Vec::with_capacity(bytes.len() + BOM.len());
+    if exists && !bytes.starts_with(BOM) {
+        let mut opened = file::open(&plan.target)?;
+        let mut start = [0_u8; 3];
+        if std::io::Read::read_exact(&mut opened.file, &mut start).is_ok() && start == *BOM {
+            content.extend_from_slice(BOM);
+        }
+    }
+    content.extend_from_slice(bytes);
+    Ok((content, Addition::Replace))
+}

@@ -1,0 +1,149 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use castellan_core::{Grant, Surface};
+use clap::{Args, Parser, Subcommand};
+
+/// The gate between AI agents and the real world.
+#[derive(Debug, Parser)]
+#[command(name = "castellan", version, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one turn: a prompt in, the answer out, tools used on the way
+    ///
+    /// The answer goes to standard output, everything else to standard error. Exit codes: 0 done,
+    /// 1 the model or something it needs failed, 2 wrong usage, 3 a call needs an approval and
+    /// nobody could be asked (the session waits; resume it with --yes-to or --skip-permissions).
+    Exec(Exec),
+    /// List stored sessions, newest first
+    Sessions(Sessions),
+    /// Show the catalog of tools
+    Tools(Tools),
+    /// Read traces
+    #[command(subcommand)]
+    Trace(Trace),
+    /// Read the audit chain, or prove that it is whole
+    Audit(Audit),
+    /// Check this installation and say what is wrong
+    Doctor,
+    /// Show the configuration
+    #[command(subcommand)]
+    Config(Config),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    /// What to do; `-`, or nothing where input is piped in, reads it from standard input
+    pub(crate) prompt: Option<String>,
+    /// Print every event as a line of JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// The working folder [default: the current one, or that of the resumed session]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Go on with a stored session, by its id or the beginning of it
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+    /// How often the turn may ask the model [default: 50, or session.max_turns]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+    /// Run what would be asked about; what is high-impact is still refused
+    #[arg(long)]
+    pub(crate) skip_permissions: bool,
+    /// Run calls like these unasked: TOOL (with `*`), or bash:PREFIX for simple commands that begin
+    /// with these words; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) yes_to: Vec<Grant>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// A model's name in the configuration; with --base-url, or where none is configured, its name
+    /// at the endpoint
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// An OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// The key for the endpoint; other users see arguments of running programs, so prefer a
+    /// variable named by api_key_env in the configuration
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    /// How many to list
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: u32,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tools {
+    /// Show one tool in full
+    pub(crate) name: Option<String>,
+    /// List the tools of this surface
+    #[arg(long, value_name = "SURFACE", default_value_t = Surface::Interactive, conflicts_with = "all")]
+    pub(crate) surface: Surface,
+    /// List the tools of every surface
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print as JSON, schemas included
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// Tell what happened, event by event
+    Show(TraceFile),
+    /// Count calls, tokens and time
+    Stats(TraceFile),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceFile {
+    /// A trace file, a session's id or the beginning of one
+    pub(crate) trace: String,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    /// Prove that no row was removed or changed
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Rows since this time: a number with s, m, h or d, such as 2h
+    #[arg(long, value_name = "AGE")]
+    pub(crate) since: Option<String>,
+    /// Rows of this caller
+    #[arg(long, value_name = "CALLER")]
+    pub(crate) agent: Option<String>,
+    /// How many rows
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: u32,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Print the configuration in force, keys hidden
+    Show,
+    /// Print where the configuration file is
+    Path,
+}

@@ -1,0 +1,9 @@
+//! The commands, one file each.
+
+pub(crate) mod audit;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod exec;
+pub(crate) mod sessions;
+pub(crate) mod tools;
+pub(crate) mod trace;

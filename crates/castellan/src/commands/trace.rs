@@ -1,0 +1,194 @@
+//! `castellan trace`: reads what happened.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use castellan_core::text::shorten;
+use castellan_core::{Event, Recorded, SessionId};
+use castellan_gate::trace::{Line, path, read};
+use castellan_store::{Store, sessions};
+use serde_json::json;
+
+use crate::error::CommandError;
+use crate::home::Home;
+use crate::output::{line, note, out, table};
+
+/// The file that `name` means: a path, a session's id, or the beginning of one.
+pub(crate) async fn find(home: &Home, store: &Store, name: &str) -> Result<PathBuf, CommandError> {
+    let as_path = PathBuf::from(name);
+    if as_path.is_file() {
+        return Ok(as_path);
+    }
+    let id = resolve(store, name).await?;
+    Ok(path(&home.traces(), id))
+}
+
+/// The session that `name` means.
+pub(crate) async fn resolve(store: &Store, name: &str) -> Result<SessionId, CommandError> {
+    let wanted = name.to_owned();
+    let found = store.read(move |tx| sessions::find(tx, &wanted)).await;
+    found.map(|row| row.id).map_err(|error| {
+        CommandError::usage(error).hint("castellan sessions lists what is stored")
+    })
+}
+
+pub(crate) fn show(file: &std::path::Path, as_json: bool) -> Result<(), CommandError> {
+    for item in read(file)? {
+        match item {
+            Line::Event(event) if as_json => {
+                line(&serde_json::to_string(&*event).map_err(CommandError::failed)?);
+            }
+            Line::Event(event) => out(&told(&event)),
+            Line::Unreadable { number, problem } => {
+                note(&format!("line {number} is not an event and was passed over: {problem}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An event in words.
+fn told(recorded: &Recorded) -> String {
+    let text = match &recorded.event {
+        Event::SessionStart { cwd, caller, .. } => {
+            format!("{} in {}", caller.principal, cwd.display())
+        }
+        Event::UserTurn { text } => shorten(text, 400),
+        Event::ModelRequest { model, messages, tools } => {
+            format!("{model}: {messages} messages, {tools} tools")
+        }
+        Event::ModelResponse { text, calls, duration_ms, .. } => {
+            let calls: Vec<String> = calls
+                .iter()
+                .map(|call| format!("{} {}", call.raw.name, shorten(&call.raw.arguments, 120)))
+                .collect();
+            let parts = [shorten(text, 400), calls.join("; ")];
+            let words: Vec<&str> =
+                parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+            format!("({duration_ms} ms) {}", words.join(" → "))
+        }
+        Event::ToolPrepared { header, repairs, .. } if repairs.is_empty() => header.clone(),
+        Event::ToolPrepared { header, repairs, .. } => {
+            format!("{header} [mended: {}]", repairs.join(", "))
+        }
+        Event::Policy { decision, by, reason, .. } => {
+            let word = json!(decision);
+            format!("{} by {by}: {reason}", word.as_str().unwrap_or_default())
+        }
+        Event::ToolInfo { items } => {
+            items.iter().map(|item| item.header.as_str()).collect::<Vec<_>>().join("; ")
+        }
+        Event::ApproveRequest { items, .. } => {
+            items.iter().map(|item| item.header.as_str()).collect::<Vec<_>>().join("; ")
+        }
+        Event::ApprovalResolved { by, answers, .. } => {
+            let yes = answers.iter().filter(|answer| answer.approve).count();
+            format!("by {by}: {yes} of {} approved", answers.len())
+        }
+        Event::ToolResult { name, outcome, output, duration_ms, effect, .. } => {
+            let effect = json!(effect);
+            let effect = effect.as_str().unwrap_or_default();
+            let output = shorten(output.trim(), 200);
+            format!("{name} {outcome} ({duration_ms} ms, effect {effect}): {output}")
+        }
+        Event::Error { code, message } => format!("{code}: {message}"),
+        Event::StateChange { state, reason } => {
+            let (state, reason) = (json!(state), json!(reason));
+            let reason = reason.as_str().unwrap_or_default();
+            format!("{} {reason}", state.as_str().unwrap_or_default())
+        }
+        Event::Reasoning { text } | Event::Content { text } | Event::ToolOutputChunk { text, .. } => {
+            shorten(text, 200)
+        }
+        Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),
+    };
+    let seq = recorded.seq.unwrap_or(0);
+    let text = text.trim_end().replace('\n', "\n    ");
+    format!("{} {seq:>4} {:<17} {text}\n", recorded.ts, recorded.event.kind())
+}
+
+#[derive(Default)]
+struct Stats {
+    events: u64,
+    unreadable: u64,
+    turns: u64,
+    model_calls: u64,
+    model_ms: u64,
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    tools: BTreeMap<String, ToolStats>,
+}
+
+#[derive(Default)]
+struct ToolStats {
+    calls: u64,
+    errors: u64,
+    ms: u64,
+}
+
+pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), CommandError> {
+    let mut stats = Stats::default();
+    for item in read(file)? {
+        match item {
+            Line::Event(event) => stats.count(&event.event),
+            Line::Unreadable { .. } => stats.unreadable += 1,
+        }
+    }
+    if as_json {
+        let tools: BTreeMap<_, _> = stats
+            .tools
+            .iter()
+            .map(|(name, tool)| {
+                (name, json!({"calls": tool.calls, "errors": tool.errors, "ms": tool.ms}))
+            })
+            .collect();
+        line(
+            &json!({
+                "events": stats.events, "unreadable_lines": stats.unreadable, "turns": stats.turns,
+                "model_calls": stats.model_calls, "model_ms": stats.model_ms,
+                "prompt_tokens": stats.prompt_tokens,
+                "completion_tokens": stats.completion_tokens, "tools": tools,
+            })
+            .to_string(),
+        );
+        return Ok(());
+    }
+    let cell = |name: &str, value: u64| vec![name.to_owned(), value.to_string()];
+    let mut rows = vec![
+        cell("events", stats.events),
+        cell("unreadable lines", stats.unreadable),
+        cell("turns", stats.turns),
+        cell("model calls", stats.model_calls),
+        cell("model ms", stats.model_ms),
+        cell("prompt tokens", stats.prompt_tokens),
+        cell("completion tokens", stats.completion_tokens),
+    ];
+    for (name, tool) in &stats.tools {
+        let text = format!("{} calls, {} failed, {} ms", tool.calls, tool.errors, tool.ms);
+        rows.push(vec![format!("tool {name}"), text]);
+    }
+    out(&table(&rows));
+    Ok(())
+}
+
+impl Stats {
+    fn count(&mut self, event: &Event) {
+        self.events += 1;
+        match event {
+            Event::UserTurn { .. } => self.turns += 1,
+            Event::ModelResponse { usage, duration_ms, .. } => {
+                self.model_calls += 1;
+                self.model_ms += duration_ms;
+                self.prompt_tokens += usage.map_or(0, |usage| usage.prompt_tokens);
+                self.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
+            }
+            Event::ToolResult { name, is_error, duration_ms, .. } => {
+                let tool = self.tools.entry(name.clone()).or_default();
+                tool.calls += 1;
+                tool.errors += u64::from(*is_error);
+                tool.ms += duration_ms;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The configuration file: its shape, its defaults, and errors that name line, key and remedy.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use castellan_core::nearest::likely;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::CommandError;
+
+/// The whole configuration.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    /// The model to use where none is named, by its name under `models`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    pub(crate) session: SessionConfig,
+    pub(crate) tools: ToolsConfig,
+    pub(crate) database: DatabaseConfig,
+    pub(crate) models: BTreeMap<String, ModelConfig>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SessionConfig {
+    /// How often a turn may ask the model.
+    pub(crate) max_turns: u32,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self { max_turns: 50 }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ToolsConfig {
+    /// Seconds a call may take that sets no limit of its own.
+    pub(crate) timeout: u64,
+    /// How many calls of one answer run at once.
+    pub(crate) parallel: usize,
+}
+
+impl Default for ToolsConfig {
+    fn default() -> Self {
+        Self { timeout: 120, parallel: 4 }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DatabaseConfig {
+    /// `full` survives a power cut; `normal` is faster and may lose the last moments in one.
+    pub(crate) synchronous: Synchronous,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Synchronous {
+    #[default]
+    Full,
+    Normal,
+}
+
+/// A model and how to reach it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelConfig {
+    /// The OpenAI-compatible endpoint, usually ending in `/v1`.
+    pub(crate) base_url: String,
+    /// The model's name at that endpoint; where it is missing, the first one the endpoint lists.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key: Option<String>,
+    /// The variable that holds the key; better than writing it into a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key_env: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) context_window: Option<u64>,
+    #[serde(default)]
+    pub(crate) capabilities: Capabilities,
+    /// Merged into every request body.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) extra_body: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Capabilities {
+    /// Whether the model takes images.
+    pub(crate) supports_vision: bool,
+}
+
+impl Config {
+    /// Reads the file; a missing one is an empty one.
+    pub(crate) fn load(path: &Path) -> Result<Self, CommandError> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => {
+                let text = format!("failed to read the configuration {}: {error}", path.display());
+                return Err(CommandError::failed(text));
+            }
+        };
+        Self::parse(&text).map_err(|problem| {
+            CommandError::usage(format!("the configuration {} is wrong: {}", path.display(), problem.what))
+                .hint(problem.hint)
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let config: Self = toml::from_str(text).map_err(|error| Problem::of(text, &error))?;
+        if let Some(name) = &config.model
+            && !config.models.contains_key(name)
+        {
+            let known = config.models.keys().map(String::as_str);
+            return Err(Problem {
+                what: format!("`model` names `{name}`, and there is no [models.{name}]"),
+                hint: likely(name, known)
+                    .map_or_else(String::new, |name| format!("did you mean `{name}`?")),
+            });
+        }
+        for (setting, number) in [
+            ("tools.timeout", config.tools.timeout),
+            ("tools.parallel", config.tools.parallel as u64),
+            ("session.max_turns", u64::from(config.session.max_turns)),
+        ] {
+            if number == 0 {
+                let what = format!("`{setting}` is 0");
+                return Err(Problem { what, hint: "it is at least 1".to_owned() });
+            }
+        }
+        Ok(config)
+    }
+
+    /// The configuration as TOML, without any key.
+    pub(crate) fn shown(&self) -> Result<String, CommandError> {
+        let mut shown = self.clone();
+        for model in shown.models.values_mut() {
+            if model.api_key.is_some() {
+                model.api_key = Some("[hidden]".to_owned());
+            }
+        }
+        toml::to_string_pretty(&shown).map_err(CommandError::failed)
+    }
+}
+
+struct Problem {
+    what: String,
+    hint: String,
+}
+
+impl Problem {
+    fn of(text: &str, error: &toml::de::Error) -> Self {
+        let place = error.span().map_or_else(String::new, |span| {
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            let whole = text.lines().nth(line - 1).unwrap_or_default().trim();
+            format!("line {line} (`{whole}`): ")
+        });
+        let message = error.message();
+        Self { what: format!("{place}{message}"), hint: nearest_key(message).unwrap_or_default() }
+    }
+}
+
+/// For serde's "unknown field `x`, expected one of `a`, `b`": what was probably meant.
+fn nearest_key(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown ")?;
+    let mut quoted = rest.split('`').skip(1).step_by(2);
+    let wanted = quoted.next()?;
+    let known: Vec<&str> = quoted.collect();
+    likely(wanted, known.iter().copied()).map(|key| format!("did you mean `{key}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        let problem = Config::parse(text).err().unwrap();
+        format!("{} / {}", problem.what, problem.hint)
+    }
+
+    #[test]
+    fn a_typo_is_named_with_its_line_and_the_nearest_key() {
+        let text = problem("model = \"a\"\n\n[models.a]\nbase_ulr = \"http://x\"\n");
+        assert!(text.contains("line 4") && text.contains("base_ulr"), "{text}");
+        assert!(text.contains("did you mean `base_url`?"), "{text}");
+        assert!(problem("[tols]\n").contains("did you mean `tools`?"));
+        assert!(problem("[database]\nsynchronous = \"ful\"\n").contains("did you mean `full`?"));
+    }
+
+    #[test]
+    fn a_default_model_that_is_not_there_is_named() {
+        let text = problem("model = \"locl\"\n[models.local]\nbase_url = \"http://x\"\n");
+        assert!(text.contains("no [models.locl]") && text.contains("`local`"), "{text}");
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let config =
+            Config::parse("[models.a]\nbase_url = \"http://x\"\napi_key = \"sk-1\"\n").unwrap();
+        let shown = config.shown().unwrap();
+        assert!(shown.contains("[hidden]") && !shown.contains("sk-1"));
+    }
+}
