@@ -91,7 +91,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error`] where it can't be claimed or traced.
-    pub fn begin(parts: Parts, cwd: PathBuf, user: &str) -> Result<Self, Error> {
+    pub fn begin(parts: Parts, cwd: &Path, user: &str) -> Result<Self, Error> {
         let id = SessionId::mint(&*parts.ids);
         let claim = parts.store.claim(id)?;
         let caller = Caller {
@@ -102,10 +102,10 @@ impl Session {
         let version = parts.version.to_owned();
         let event = Event::SessionStart {
             version,
-            cwd: cwd.clone(),
-            caller: caller.clone(),
+            cwd: cwd.to_owned(),
+            caller,
         };
-        // The state before anything happened: noting the start is what begins it.
+        // Nothing has happened yet: the state takes in the same event again once it is noted.
         let blank = Recorded {
             ts: parts.clock.now(),
             seq: None,

@@ -157,32 +157,24 @@ impl State {
                 name,
                 effects,
                 ..
-            } => {
-                if let Some(call) = self.call_mut(*call_id) {
-                    call.name = Some(name.clone());
-                    call.read_only = effects.iter().all(|effect| *effect == Effect::ReadOnly);
-                }
-            }
+            } => self.on_call(*call_id, |call| {
+                call.name = Some(name.clone());
+                call.read_only = effects.iter().all(|effect| *effect == Effect::ReadOnly);
+            }),
             Event::ToolInfo { items } => {
                 for item in items {
-                    if let Some(call) = self.call_mut(item.call_id) {
-                        call.started = true;
-                    }
+                    self.on_call(item.call_id, |call| call.started = true);
                 }
             }
             Event::ApproveRequest { cycle_id, items } => {
                 self.asked.clone_from(items);
                 for item in items {
-                    if let Some(call) = self.call_mut(item.call_id) {
-                        call.asked = Some(*cycle_id);
-                    }
+                    self.on_call(item.call_id, |call| call.asked = Some(*cycle_id));
                 }
             }
             Event::ApprovalResolved { answers, .. } => {
                 for answer in answers {
-                    if let Some(call) = self.call_mut(answer.call_id) {
-                        call.answer = Some(answer.clone());
-                    }
+                    self.on_call(answer.call_id, |call| call.answer = Some(answer.clone()));
                 }
             }
             Event::ToolResult {
@@ -192,14 +184,11 @@ impl State {
                 session_effects,
                 ..
             } => {
-                // A result without a call, or a second one, tells the model nothing.
-                if let Some(call) = self.call_mut(*call_id).filter(|call| call.result.is_none()) {
-                    call.result = Some(CallResult {
-                        output: output.clone(),
-                        is_error: *is_error,
-                    });
-                    self.take_effects(session_effects);
-                }
+                let result = CallResult {
+                    output: output.clone(),
+                    is_error: *is_error,
+                };
+                self.ended(*call_id, result, session_effects);
             }
             Event::StateChange {
                 reason: Some(reason),
@@ -246,8 +235,14 @@ impl State {
         });
     }
 
-    fn take_effects(&mut self, effects: &[SessionEffect]) {
-        for effect in effects {
+    /// A result without a call, or a second one for the same call, tells the model nothing.
+    fn ended(&mut self, id: CallId, result: CallResult, effects: &[SessionEffect]) {
+        let mut first = false;
+        self.on_call(id, |call| {
+            first = call.result.is_none();
+            call.result.get_or_insert(result);
+        });
+        for effect in effects.iter().filter(|_| first) {
             match effect {
                 SessionEffect::FileSeen { path, mark } => {
                     self.seen.insert(path.clone(), mark.clone());
@@ -257,11 +252,15 @@ impl State {
         }
     }
 
-    fn call_mut(&mut self, id: CallId) -> Option<&mut CallState> {
-        let (entry, position) = *self.calls.get(&id)?;
-        match self.entries.get_mut(entry)? {
-            Entry::Assistant { calls, .. } => calls.get_mut(position),
-            Entry::User(_) => None,
+    /// Changes a call, if there is one of that id.
+    fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut CallState)) {
+        let Some((entry, position)) = self.calls.get(&id) else {
+            return;
+        };
+        if let Some(Entry::Assistant { calls, .. }) = self.entries.get_mut(*entry)
+            && let Some(call) = calls.get_mut(*position)
+        {
+            change(call);
         }
     }
 

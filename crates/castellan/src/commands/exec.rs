@@ -34,7 +34,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let parts = world.session(store, model, Arc::clone(&view) as _, permission, args.max_turns)?;
     let mut session = match resumed {
         Some(id) => Session::open(parts, id).await?,
-        None => Session::begin(parts, cwd, &world.user())?,
+        None => Session::begin(parts, &cwd, &world.user())?,
     };
     if !args.json {
         note(&format!("session {}", session.id()));
