@@ -1,0 +1,121 @@
+//! `castellan doctor`: looks at everything a session needs and says what is wrong with it.
+
+use std::time::Duration;
+
+use castellan_core::CancelSource;
+use castellan_host::Environment;
+use castellan_host::env::Hidden;
+use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
+
+use crate::config::Config;
+use crate::error::CommandError;
+use crate::home::Home;
+use crate::model::{Choice, search};
+use crate::output::line;
+use crate::wiring::open_store;
+
+/// What one look came to.
+enum Finding {
+    Good(String),
+    /// Works, with something to know.
+    Note(String),
+    Bad(String),
+}
+
+pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), CommandError> {
+    let config = Config::load(&home.config);
+    let mut findings = vec![
+        ("version", Finding::Good(env!("CARGO_PKG_VERSION").to_owned())),
+        ("state", Finding::Good(home.data.display().to_string())),
+        ("configuration", configuration(&home, config.as_ref().err())),
+        ("secrets", secrets(&environment)),
+    ];
+    let config = config.unwrap_or_default();
+    findings.push(("database", database(&home, &config).await));
+    findings.push(("shell", shell(&environment).await));
+    findings.push((
+        "sandbox",
+        Finding::Note(
+            "none: what bash runs may do all that you may do; --yes-to and --skip-permissions \
+             decide whether it runs"
+                .to_owned(),
+        ),
+    ));
+    findings.push(("model", model(&environment, &config).await));
+    let mut bad = 0;
+    for (name, finding) in findings {
+        let (mark, text) = match finding {
+            Finding::Good(text) => ("ok", text),
+            Finding::Note(text) => ("note", text),
+            Finding::Bad(text) => {
+                bad += 1;
+                ("bad", text)
+            }
+        };
+        line(&format!("{mark:<5} {name:<14} {}", text.replace('\n', "\n                     ")));
+    }
+    match bad {
+        0 => Ok(()),
+        1 => Err(CommandError::failed("one thing is wrong, see above")),
+        _ => Err(CommandError::failed(format!("{bad} things are wrong, see above"))),
+    }
+}
+
+fn configuration(home: &Home, error: Option<&CommandError>) -> Finding {
+    let path = home.config.display();
+    match error {
+        Some(error) => Finding::Bad(error.text()),
+        None if home.config.exists() => Finding::Good(path.to_string()),
+        None => Finding::Good(format!("all defaults; {path} does not exist")),
+    }
+}
+
+fn secrets(environment: &Environment) -> Finding {
+    match environment.hidden() {
+        Hidden::Yes => Finding::Good("children can't read this process's environment".to_owned()),
+        Hidden::Partly(reason) => Finding::Note(format!("partly hidden from children: {reason}")),
+        Hidden::No(reason) => Finding::Bad(format!("children can read them: {reason}")),
+    }
+}
+
+async fn database(home: &Home, config: &Config) -> Finding {
+    let checked = match open_store(home, config) {
+        Ok(store) => store.check().await.map_err(CommandError::from),
+        Err(error) => Err(error),
+    };
+    match checked {
+        Ok(checked) => Finding::Good(format!("{}: {checked}", home.database().display())),
+        Err(error) => Finding::Bad(error.text()),
+    }
+}
+
+/// Runs a command the way `bash` does.
+async fn shell(environment: &Environment) -> Finding {
+    let shell = Shell::new(HelperCommand::own());
+    let command = "echo \"bash $BASH_VERSION\"";
+    let job = ShellJob::bash(
+        command,
+        "/",
+        environment.child_environment(&[]),
+        Duration::from_secs(10),
+    );
+    let mut said = Vec::new();
+    let stop = CancelSource::new();
+    let report = shell.run(job, |_, chunk| said.extend_from_slice(chunk), stop.token()).await;
+    match report {
+        Ok(report) if report.end == End::Exited(0) => {
+            Finding::Good(String::from_utf8_lossy(&said).trim().to_owned())
+        }
+        Ok(report) => Finding::Bad(format!("a trial command ended with {:?}", report.end)),
+        Err(error) => Finding::Bad(CommandError::failed(error).text()),
+    }
+}
+
+async fn model(environment: &Environment, config: &Config) -> Finding {
+    match search(environment, config).await {
+        Ok(Choice::Configured(names)) => Finding::Good(format!("configured: {}", names.join(", "))),
+        Ok(Choice::Found(text)) => Finding::Good(text),
+        Ok(Choice::None(text)) => Finding::Note(text),
+        Err(error) => Finding::Bad(error.text()),
+    }
+}

@@ -1,0 +1,110 @@
+//! Wires the rooms together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use castellan_core::secret::Redaction;
+use castellan_core::{Clock, Ids, Model};
+use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
+use castellan_gate::{Catalog, Permission};
+use castellan_host::shell::{HelperCommand, Shell};
+use castellan_host::{Environment, SystemClock, SystemIds};
+use castellan_runtime::principals::Local;
+use castellan_runtime::session::Watcher;
+use castellan_runtime::{Parts, catalog};
+use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
+use castellan_tools::Needs;
+
+use crate::config::{Config, Synchronous};
+use crate::error::CommandError;
+use crate::home::Home;
+
+/// What every command stands on.
+pub(crate) struct World {
+    pub(crate) environment: Environment,
+    pub(crate) home: Home,
+    pub(crate) config: Config,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) shell: Shell,
+    pub(crate) catalog: Arc<Catalog>,
+}
+
+impl World {
+    pub(crate) fn build(environment: Environment, home: Home) -> Result<Self, CommandError> {
+        let config = Config::load(&home.config)?;
+        let shell = Shell::new(HelperCommand::own());
+        let needs = Needs {
+            shell: shell.clone(),
+            environment: environment.child_environment(&[]),
+            timeout: Duration::from_secs(config.tools.timeout),
+        };
+        let catalog = Arc::new(catalog::build(needs)?);
+        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
+        Ok(Self { environment, home, config, clock, ids, shell, catalog })
+    }
+
+    pub(crate) fn store(&self) -> Result<Store, CommandError> {
+        open_store(&self.home, &self.config)
+    }
+
+    /// The name of the OS user.
+    pub(crate) fn user(&self) -> String {
+        ["USER", "LOGNAME"]
+            .into_iter()
+            .find_map(|name| self.environment.get(name))
+            .filter(|name| !name.is_empty())
+            .unwrap_or("unknown")
+            .to_owned()
+    }
+
+    /// The secrets this process knows.
+    fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
+        let configured = self.config.models.values().filter_map(|model| model.api_key.clone());
+        Redaction::new(self.environment.secret_values().into_iter().chain(configured).chain(keys))
+    }
+
+    /// All that a session runs on.
+    pub(crate) fn session(
+        &self,
+        store: Store,
+        (model, keys): (Arc<dyn Model>, Vec<String>),
+        watcher: Arc<dyn Watcher>,
+        permission: Permission,
+        max_turns: Option<u32>,
+    ) -> Parts {
+        let gate = Gate::new(GateParts {
+            catalog: Arc::clone(&self.catalog),
+            principals: Arc::new(Local),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            redaction: self.redaction(keys),
+            settings: GateSettings {
+                parallel: self.config.tools.parallel,
+                timeout: Duration::from_secs(self.config.tools.timeout),
+                spill: self.home.spill(),
+            },
+        });
+        Parts {
+            store,
+            gate: Arc::new(gate),
+            model,
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            watcher,
+            traces: self.home.traces(),
+            permission,
+            max_turns: max_turns.unwrap_or(self.config.session.max_turns),
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+/// Opens the database.
+pub(crate) fn open_store(home: &Home, config: &Config) -> Result<Store, CommandError> {
+    let synchronous = match config.database.synchronous {
+        Synchronous::Full => StoreSynchronous::Full,
+        Synchronous::Normal => StoreSynchronous::Normal,
+    };
+    Ok(Store::open(home.database(), StoreSettings { synchronous, ..StoreSettings::default() })?)
+}
