@@ -1,0 +1,128 @@
+//! Ids, events and audit entries to store, and a place to store them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use castellan_core::caller::{Caller, Principal, Surface};
+use castellan_core::event::{State, TurnEnd};
+use castellan_core::id::AuditId;
+use castellan_core::{CallId, Event, Ids, Recorded, SessionId, Timestamp};
+use castellan_store::audit::AuditEntry;
+use castellan_store::{Settings, Store};
+use uuid::Uuid;
+
+/// Ids that count up from a base, unlike in every process and test that takes another base.
+#[derive(Debug)]
+pub struct Counting {
+    base: u128,
+    next: AtomicU64,
+}
+
+impl Counting {
+    pub fn from(base: u64) -> Self {
+        Self {
+            base: u128::from(base) << 64,
+            next: AtomicU64::new(1),
+        }
+    }
+}
+
+impl Ids for Counting {
+    fn next(&self) -> Uuid {
+        Uuid::from_u128(self.base | u128::from(self.next.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+pub fn session(number: u64) -> SessionId {
+    SessionId::mint(&Counting::from(number))
+}
+
+pub fn recorded(session: SessionId, ts: i64, event: Event) -> Recorded {
+    Recorded {
+        ts: Timestamp(ts),
+        seq: None,
+        session,
+        event,
+    }
+}
+
+pub fn start(session: SessionId, ts: i64) -> Recorded {
+    let event = Event::SessionStart {
+        version: "0.1.0".to_owned(),
+        cwd: PathBuf::from("/home/anna/project"),
+        caller: Caller {
+            principal: Principal::Person("anna".to_owned()),
+            surface: Surface::Interactive,
+            capabilities: Vec::new(),
+        },
+    };
+    recorded(session, ts, event)
+}
+
+pub fn user(session: SessionId, ts: i64, text: &str) -> Recorded {
+    let text = text.to_owned();
+    recorded(session, ts, Event::UserTurn { text })
+}
+
+pub fn request(session: SessionId, ts: i64, model: &str) -> Recorded {
+    let event = Event::ModelRequest {
+        model: model.to_owned(),
+        messages: 2,
+        tools: 17,
+    };
+    recorded(session, ts, event)
+}
+
+pub fn idle(session: SessionId, ts: i64) -> Recorded {
+    let event = Event::StateChange {
+        state: State::Idle,
+        reason: Some(TurnEnd::Done),
+    };
+    recorded(session, ts, event)
+}
+
+pub fn entry(ids: &dyn Ids, ts: i64, caller: &str) -> AuditEntry {
+    AuditEntry {
+        id: AuditId::mint(ids),
+        ts: Timestamp(ts),
+        caller: caller.to_owned(),
+        claimed: None,
+        tool: "bash".to_owned(),
+        source: "interactive".to_owned(),
+        session: None,
+        call_id: CallId::mint(ids),
+        outcome: "failed".to_owned(),
+        code: Some("TOOL_FAILED".to_owned()),
+        duration_ms: 12,
+        params: "cargo test".to_owned(),
+    }
+}
+
+/// Where a database is, and how it is opened. What another database has to bring to be tested.
+pub trait Place: Sync {
+    fn open(&self) -> Store;
+}
+
+/// A SQLite database in a folder that goes with it.
+#[derive(Debug)]
+pub struct SqlitePlace {
+    folder: tempfile::TempDir,
+}
+
+impl SqlitePlace {
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("home").join("castellan.db")
+    }
+}
+
+impl Place for SqlitePlace {
+    fn open(&self) -> Store {
+        Store::open(self.path(), Settings::default()).unwrap()
+    }
+}
