@@ -2,7 +2,7 @@
 //!
 //! A command may kill the helper it runs under. Its processes then fall to us, because this process
 //! is a subreaper too ([`adopt_orphans`]). They are told from children we started on purpose by a
-//! list of the latter: each birth of this crate goes through [`bear`].
+//! list of the latter: each birth in this crate puts the child on it.
 //!
 //! The list is a static, against the rule of the house: what it mirrors, the kernel's table of
 //! children, belongs to the process and to no object in it, and two lists would each take the
@@ -14,17 +14,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::prctl;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpid, getsid};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::procfs::{self, Process};
 use crate::protocol::{Ended, LISTED, Survivor, Way};
 
-/// Sweeps over orphans before what is left is listed as surviving: two seconds.
-const SWEEPS: usize = 200;
+/// How long orphans are killed before what is left is listed as surviving.
+const KILLING: Duration = Duration::from_secs(5);
 /// Time between two sweeps.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -113,13 +114,14 @@ pub(crate) struct Sweep {
 pub(crate) async fn end_orphans(helper: i32, since: u64) -> Sweep {
     let mut sweep = Sweep::default();
     let mut noted = BTreeSet::new();
-    for _ in 0..SWEEPS {
-        reap_unknown();
+    let until = Instant::now() + KILLING;
+    let left = loop {
         let orphans = orphans(helper, since);
-        if orphans.is_empty() {
-            return sweep;
+        if orphans.is_empty() || Instant::now() >= until {
+            break orphans;
         }
-        for orphan in orphans {
+        let mut groups = BTreeSet::new();
+        for orphan in &orphans {
             if noted.insert((orphan.pid, orphan.start)) {
                 sweep.total += 1;
                 if sweep.ended.len() < LISTED {
@@ -130,13 +132,10 @@ pub(crate) async fn end_orphans(helper: i32, since: u64) -> Sweep {
                     });
                 }
             }
-            // It may be gone already, which is what was wanted.
-            kill(Pid::from_raw(orphan.pid), Signal::SIGKILL).unwrap_or_default();
+            strike(orphan, &mut groups);
         }
         tokio::time::sleep(PAUSE).await;
-    }
-    reap_unknown();
-    let left = orphans(helper, since);
+    };
     sweep
         .ended
         .retain(|ended| left.iter().all(|one| one.pid != ended.pid));
@@ -152,12 +151,24 @@ pub(crate) async fn end_orphans(helper: i32, since: u64) -> Sweep {
     sweep
 }
 
-/// The living processes a lost helper left behind.
+/// Kills an orphan, and at once its whole group where that is neither in our session nor led by a
+/// child we know. Either may be gone, which is what was wanted.
+fn strike(orphan: &Process, groups: &mut BTreeSet<i32>) {
+    let foreign = getsid(None).is_ok_and(|session| session.as_raw() != orphan.session);
+    let led = known().contains(&orphan.group);
+    if foreign && !led && orphan.group > 1 && groups.insert(orphan.group) {
+        killpg(Pid::from_raw(orphan.group), Signal::SIGKILL).unwrap_or_default();
+    }
+    kill(Pid::from_raw(orphan.pid), Signal::SIGKILL).unwrap_or_default();
+}
+
+/// The living processes a lost helper left behind. Those that have ended are waited for.
 fn orphans(helper: i32, since: u64) -> Vec<Process> {
     let own = getpid().as_raw();
     let known = known();
     let processes = procfs::all();
-    let mut roots: BTreeSet<i32> = processes
+    reap(own, &known, &processes);
+    let roots: BTreeSet<i32> = processes
         .iter()
         .filter(|one| {
             let adopted = one.parent == own && one.start >= since;
@@ -171,16 +182,18 @@ fn orphans(helper: i32, since: u64) -> Vec<Process> {
         .filter(|one| roots.contains(&one.pid) && !one.is_zombie)
         .cloned()
         .collect();
-    roots.remove(&0);
     found.extend(procfs::below(&roots, processes));
     found
 }
 
-/// Waits for children nobody here started that have ended already.
+/// Waits for adopted children that have ended already.
 fn reap_unknown() {
-    let own = getpid().as_raw();
-    let known = known();
-    for process in procfs::all() {
+    reap(getpid().as_raw(), &known(), &procfs::all());
+}
+
+/// The same, with the list of known children locked, so that none is born in between.
+fn reap(own: i32, known: &BTreeSet<i32>, processes: &[Process]) {
+    for process in processes {
         if process.parent == own && process.is_zombie && !known.contains(&process.pid) {
             // Whatever the answer, there is nothing to be done about it.
             waitpid(Pid::from_raw(process.pid), Some(WaitPidFlag::WNOHANG)).ok();

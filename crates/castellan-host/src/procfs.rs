@@ -2,7 +2,7 @@
 //!
 //! A process may vanish between any two lines here; what cannot be read is taken as gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 
 /// The longest command line reported, in characters.
@@ -80,19 +80,18 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
 
 /// Those of `processes` that descend from one of `roots`, roots and ended ones left out.
 pub(crate) fn below(roots: &BTreeSet<i32>, processes: Vec<Process>) -> Vec<Process> {
-    let mut family = roots.clone();
-    // Pids are not ordered by descent once they have wrapped around, so go on until nothing is new.
-    loop {
-        let before = family.len();
-        family.extend(
-            processes
-                .iter()
-                .filter(|one| family.contains(&one.parent))
-                .map(|one| one.pid)
-                .collect::<Vec<_>>(),
-        );
-        if family.len() == before {
-            break;
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for one in &processes {
+        children.entry(one.parent).or_default().push(one.pid);
+    }
+    // Each list of children is taken once, so this ends and costs no more than the table is long:
+    // a fork bomb makes it long and deep.
+    let mut family = BTreeSet::new();
+    let mut open: Vec<i32> = roots.iter().copied().collect();
+    while let Some(parent) = open.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            family.insert(child);
+            open.push(child);
         }
     }
     processes

@@ -3,6 +3,8 @@
 //! The helper is the subreaper of everything below it, so two facts hold: a process that loses its
 //! parent becomes the helper's own child, and a helper without children has no descendants either.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -15,15 +17,16 @@ use crate::protocol::{Ended, LISTED, Survivor, Way};
 /// microseconds, which even a process that forks itself on and on does not outrun for long.
 const ROUNDS: usize = 32;
 
-/// Processes remembered for the report; past that only their number grows.
+/// Processes whose command lines are read; past that they are only counted.
 const REMEMBERED: usize = 1000;
 
-/// A process that was told to end.
+/// The most direct children worth another round: with more, a round is no matter of microseconds.
+const CROWD: usize = 256;
+
+/// A process that was told to end. Without a command line past [`REMEMBERED`].
 #[derive(Debug)]
 struct Target {
-    pid: i32,
-    start: u64,
-    command: String,
+    command: Option<String>,
     how: Way,
 }
 
@@ -41,8 +44,8 @@ pub(super) enum Fate {
 pub(super) struct Family {
     own: i32,
     main: i32,
-    targets: Vec<Target>,
-    total: usize,
+    /// By start and pid, which together name a process for good.
+    targets: BTreeMap<(u64, i32), Target>,
 }
 
 impl Family {
@@ -51,8 +54,7 @@ impl Family {
         Self {
             own,
             main,
-            targets: Vec::new(),
-            total: 0,
+            targets: BTreeMap::new(),
         }
     }
 
@@ -89,6 +91,8 @@ impl Family {
 
     /// Kills everything below the helper that it can find right now.
     pub(super) fn kill(&mut self) {
+        // A group is killed once a sweep: a thousand members would each kill all the others.
+        let mut groups = BTreeSet::new();
         // Quick rounds over the direct children first: a process that forks and exits, over and
         // over, hands each copy to the helper, and a walk over all processes would come too late.
         for _ in 0..ROUNDS {
@@ -98,23 +102,24 @@ impl Family {
                 .filter_map(Process::read)
                 .filter(|process| !process.is_zombie)
                 .collect();
-            if living.is_empty() {
+            for process in &living {
+                self.strike(process, &mut groups);
+            }
+            if living.is_empty() || living.len() > CROWD {
                 break;
             }
-            for process in living {
-                self.strike(&process);
-            }
         }
+        groups.clear();
         for process in procfs::descendants(self.own) {
-            self.strike(&process);
+            self.strike(&process, &mut groups);
         }
     }
 
     /// Kills a process and its group. The kernel signals a group as a whole, forks in progress
     /// included. No group of a descendant reaches beyond the family, save the helper's own.
-    fn strike(&mut self, process: &Process) {
+    fn strike(&mut self, process: &Process, groups: &mut BTreeSet<i32>) {
         self.note(process, Way::Killed);
-        if process.group > 1 && process.group != self.own {
+        if process.group > 1 && process.group != self.own && groups.insert(process.group) {
             // It may be gone already, which is what was wanted.
             killpg(Pid::from_raw(process.group), Signal::SIGKILL).unwrap_or_default();
         }
@@ -126,23 +131,14 @@ impl Family {
         if process.pid == self.main {
             return;
         }
-        let known = self
-            .targets
-            .iter_mut()
-            .find(|target| target.pid == process.pid && target.start == process.start);
-        if let Some(target) = known {
-            target.how = how;
-            return;
-        }
-        self.total += 1;
-        if self.targets.len() < REMEMBERED {
-            self.targets.push(Target {
-                pid: process.pid,
-                start: process.start,
-                command: process.command(),
+        let remembered = self.targets.len() < REMEMBERED;
+        self.targets
+            .entry((process.start, process.pid))
+            .and_modify(|target| target.how = how)
+            .or_insert_with(|| Target {
+                command: remembered.then(|| process.command()),
                 how,
             });
-        }
     }
 
     /// The processes that are still there, for a report.
@@ -164,15 +160,17 @@ impl Family {
         let ended = self
             .targets
             .iter()
-            .filter(|target| gone(target.pid))
-            .take(LISTED)
-            .map(|target| Ended {
-                pid: target.pid,
-                command: target.command.clone(),
-                how: target.how,
+            .filter_map(|((_, pid), target)| {
+                let command = target.command.clone().filter(|_| gone(*pid))?;
+                Some(Ended {
+                    pid: *pid,
+                    command,
+                    how: target.how,
+                })
             })
+            .take(LISTED)
             .collect();
-        (ended, self.total.saturating_sub(survivors.len()))
+        (ended, self.targets.len().saturating_sub(survivors.len()))
     }
 }
 

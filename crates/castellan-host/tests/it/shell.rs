@@ -305,6 +305,8 @@ async fn a_missing_folder_is_named() {
 async fn a_missing_program_is_named() {
     let source = CancelSource::new();
     let mut missing = job("");
+    // A folder that is closed to us would make it "permission denied".
+    missing.env = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     missing.program = "no-such-program-here".to_owned();
     let error = run_job(&shell(), missing, source.token())
         .await
