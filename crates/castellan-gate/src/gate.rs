@@ -89,10 +89,21 @@ impl fmt::Debug for Parts {
 pub struct Pending {
     /// What the model sent.
     pub issued: IssuedCall,
+    /// Whether it is on record what it is and what policy said.
+    pub prepared: bool,
     /// The open round of asking that it is part of.
-    pub asked: Option<CycleId>,
+    pub asked: Option<Asked>,
     /// What a person decided about it.
     pub answer: Option<Answer>,
+}
+
+/// What a person was asked about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The round of asking.
+    pub cycle_id: CycleId,
+    /// What they were shown.
+    pub item: ApprovalItem,
 }
 
 /// Calls made together, with all they need.
@@ -308,7 +319,7 @@ impl Desk<'_> {
             self.batch.permission,
         );
         let recorder = &self.batch.recorder;
-        if pending.asked.is_none() {
+        if !pending.prepared {
             recorder.note(Event::ToolPrepared {
                 call_id: prepared.call_id,
                 name: spec.name.clone(),
@@ -319,7 +330,7 @@ impl Desk<'_> {
                 effects: spec.effects.clone(),
             });
         }
-        if pending.asked.is_none() || verdict.decision != Decision::Ask {
+        if !pending.prepared || (pending.asked.is_some() && verdict.decision != Decision::Ask) {
             recorder.note(Event::Policy {
                 call_id: prepared.call_id,
                 decision: verdict.decision,
@@ -332,31 +343,24 @@ impl Desk<'_> {
 
     /// The round of asking that is open now, if any call needs one; opens it where it is new.
     fn ask(&self, judged: &[(&Pending, (Prepared, Verdict))]) -> Option<CycleId> {
-        let open: Vec<_> = judged
+        let open: Vec<(Option<&Asked>, ApprovalItem)> = judged
             .iter()
-            .filter(|(pending, (_, verdict))| {
-                verdict.decision == Decision::Ask && pending.answer.is_none()
-            })
+            .filter(|(_, (_, verdict))| verdict.decision == Decision::Ask)
+            .map(|(pending, judged)| (*pending, item(judged)))
+            .filter(|(pending, item)| !is_answered(pending, item))
+            .map(|(pending, item)| (pending.asked.as_ref(), item))
             .collect();
-        open.first()?;
-        let asked = open.iter().find_map(|(pending, _)| pending.asked);
-        if let Some(cycle_id) = asked
-            && open.iter().all(|(pending, _)| pending.asked == asked)
-        {
-            return Some(cycle_id);
+        let (first, _) = open.first()?;
+        let still_open = first.filter(|first| {
+            open.iter().all(|(asked, item)| {
+                asked.is_some_and(|asked| asked.cycle_id == first.cycle_id && asked.item == *item)
+            })
+        });
+        if let Some(asked) = still_open {
+            return Some(asked.cycle_id);
         }
         let cycle_id = CycleId::mint(&*self.gate.ids);
-        let items = open
-            .into_iter()
-            .map(|(_, (prepared, verdict))| ApprovalItem {
-                call_id: prepared.call_id,
-                name: prepared.tool.spec().name.clone(),
-                header: prepared.inspection.header.clone(),
-                label: prepared.inspection.label.clone(),
-                preview: prepared.inspection.preview.clone(),
-                reason: verdict.reason.clone(),
-            })
-            .collect();
+        let items = open.into_iter().map(|(_, item)| item).collect();
         self.batch
             .recorder
             .note(Event::ApproveRequest { cycle_id, items });
@@ -453,7 +457,7 @@ impl Desk<'_> {
             .iter()
             .filter(|(pending, _)| pending.answer.is_none())
         {
-            let Some(cycle_id) = pending.asked else {
+            let Some(Asked { cycle_id, .. }) = &pending.asked else {
                 continue;
             };
             let call_id = prepared.call_id;
@@ -462,9 +466,9 @@ impl Desk<'_> {
                 approve: true,
                 feedback: String::new(),
             };
-            match rounds.iter_mut().find(|(round, _)| *round == cycle_id) {
+            match rounds.iter_mut().find(|(round, _)| round == cycle_id) {
                 Some((_, answers)) => answers.push(answer),
-                None => rounds.push((cycle_id, vec![answer])),
+                None => rounds.push((*cycle_id, vec![answer])),
             }
         }
         for (cycle_id, answers) in rounds {
@@ -568,6 +572,31 @@ impl Desk<'_> {
             session_effects: session,
         });
     }
+}
+
+/// A call as a person is shown it.
+fn item((prepared, verdict): &(Prepared, Verdict)) -> ApprovalItem {
+    ApprovalItem {
+        call_id: prepared.call_id,
+        name: prepared.tool.spec().name.clone(),
+        header: prepared.inspection.header.clone(),
+        label: prepared.inspection.label.clone(),
+        preview: prepared.inspection.preview.clone(),
+        reason: verdict.reason.clone(),
+    }
+}
+
+/// Whether a person has decided about the call as it is now. A yes counts only for what they were
+/// shown: where the call would do something else by now, they are asked again.
+fn is_answered(pending: &Pending, now: &ApprovalItem) -> bool {
+    let shown = pending
+        .asked
+        .as_ref()
+        .is_some_and(|asked| asked.item == *now);
+    pending
+        .answer
+        .as_ref()
+        .is_some_and(|answer| !answer.approve || shown)
 }
 
 fn subject(prepared: &Prepared) -> Subject {

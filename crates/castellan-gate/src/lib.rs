@@ -22,6 +22,6 @@ pub mod trace;
 
 pub use catalog::Catalog;
 pub use error::Error;
-pub use gate::{Batch, Gate, Handled, Pending, Settings};
+pub use gate::{Asked, Batch, Gate, Handled, Pending, Settings};
 pub use govern::Permission;
 pub use recorder::Recorder;

@@ -19,6 +19,7 @@ pub mod gate;
 pub mod home;
 pub mod ids;
 pub mod model;
+pub mod tool;
 
 mod tally;
 
@@ -28,3 +29,4 @@ pub use home::Home;
 pub use ids::SequentialIds;
 pub use model::{ModelServer, RecordedRequest, Reply};
 pub use tally::PATIENCE;
+pub use tool::FakeTool;

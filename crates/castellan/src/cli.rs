@@ -7,7 +7,12 @@ use clap::{Args, Parser, Subcommand};
 
 /// The gate between AI agents and the real world.
 #[derive(Debug, Parser)]
-#[command(name = "castellan", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "castellan",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -46,7 +46,10 @@ pub(crate) struct ToolsConfig {
 
 impl Default for ToolsConfig {
     fn default() -> Self {
-        Self { timeout: 120, parallel: 4 }
+        Self {
+            timeout: 120,
+            parallel: 4,
+        }
     }
 }
 
@@ -100,15 +103,24 @@ impl Config {
     pub(crate) fn load(path: &Path) -> Result<Self, CommandError> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
             Err(error) => {
-                let text = format!("failed to read the configuration {}: {error}", path.display());
+                let text = format!(
+                    "failed to read the configuration {}: {error}",
+                    path.display()
+                );
                 return Err(CommandError::failed(text));
             }
         };
         Self::parse(&text).map_err(|problem| {
-            CommandError::usage(format!("the configuration {} is wrong: {}", path.display(), problem.what))
-                .hint(problem.hint)
+            CommandError::usage(format!(
+                "the configuration {} is wrong: {}",
+                path.display(),
+                problem.what
+            ))
+            .hint(problem.hint)
         })
     }
 
@@ -131,7 +143,10 @@ impl Config {
         ] {
             if number == 0 {
                 let what = format!("`{setting}` is 0");
-                return Err(Problem { what, hint: "it is at least 1".to_owned() });
+                return Err(Problem {
+                    what,
+                    hint: "it is at least 1".to_owned(),
+                });
             }
         }
         Ok(config)
@@ -149,6 +164,7 @@ impl Config {
     }
 }
 
+#[derive(Debug)]
 struct Problem {
     what: String,
     hint: String,
@@ -163,7 +179,10 @@ impl Problem {
             format!("line {line} (`{whole}`): ")
         });
         let message = error.message();
-        Self { what: format!("{place}{message}"), hint: nearest_key(message).unwrap_or_default() }
+        Self {
+            what: format!("{place}{message}"),
+            hint: nearest_key(message).unwrap_or_default(),
+        }
     }
 }
 
@@ -188,7 +207,10 @@ mod tests {
     #[test]
     fn a_typo_is_named_with_its_line_and_the_nearest_key() {
         let text = problem("model = \"a\"\n\n[models.a]\nbase_ulr = \"http://x\"\n");
-        assert!(text.contains("line 4") && text.contains("base_ulr"), "{text}");
+        assert!(
+            text.contains("line 4") && text.contains("base_ulr"),
+            "{text}"
+        );
         assert!(text.contains("did you mean `base_url`?"), "{text}");
         assert!(problem("[tols]\n").contains("did you mean `tools`?"));
         assert!(problem("[database]\nsynchronous = \"ful\"\n").contains("did you mean `full`?"));
@@ -197,7 +219,10 @@ mod tests {
     #[test]
     fn a_default_model_that_is_not_there_is_named() {
         let text = problem("model = \"locl\"\n[models.local]\nbase_url = \"http://x\"\n");
-        assert!(text.contains("no [models.locl]") && text.contains("`local`"), "{text}");
+        assert!(
+            text.contains("no [models.locl]") && text.contains("`local`"),
+            "{text}"
+        );
     }
 
     #[test]

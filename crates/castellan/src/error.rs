@@ -43,7 +43,11 @@ pub(crate) struct CommandError {
 
 impl CommandError {
     pub(crate) fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { kind, source: source.into(), hints: Vec::new() }
+        Self {
+            kind,
+            source: source.into(),
+            hints: Vec::new(),
+        }
     }
 
     pub(crate) fn failed(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

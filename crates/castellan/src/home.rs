@@ -17,9 +17,15 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn find(environment: &Environment) -> Result<Self, CommandError> {
-        if let Some(root) = environment.get("CASTELLAN_HOME").filter(|root| !root.is_empty()) {
+        if let Some(root) = environment
+            .get("CASTELLAN_HOME")
+            .filter(|root| !root.is_empty())
+        {
             let root = environment.cwd().join(root);
-            return Ok(Self { config: root.join("config.toml"), data: root });
+            return Ok(Self {
+                config: root.join("config.toml"),
+                data: root,
+            });
         }
         let base = |variable: &str, fallback: &str| {
             environment

@@ -13,7 +13,7 @@ mod wiring;
 use std::process::ExitCode;
 
 use castellan_host::shell::Shell;
-use castellan_host::{Environment, HELPER_ARG, helper};
+use castellan_host::{Environment, HELPER_ARG, children, helper};
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command, Config as ConfigCommand, Trace};
@@ -23,7 +23,10 @@ use crate::wiring::World;
 
 fn main() -> ExitCode {
     // The supervisor of a shell call is this program too. It needs nothing of what follows.
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == HELPER_ARG) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == HELPER_ARG)
+    {
         return helper::run();
     }
     let cli = match Cli::try_parse() {
@@ -79,6 +82,8 @@ async fn dispatch(
     match command {
         Command::Exec(args) => {
             Shell::adopt_orphans().map_err(CommandError::failed)?;
+            let mut orphans = tokio::task::JoinSet::new();
+            orphans.spawn(children::reap_adopted());
             let done = commands::exec::run(&world, args).await;
             world.shell.close().await;
             done

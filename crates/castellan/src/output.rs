@@ -6,7 +6,10 @@ use std::io::{self, IsTerminal as _, Write as _};
 pub(crate) fn out(text: &str) {
     let mut stdout = io::stdout().lock();
     // A closed pipe means that nobody wants the rest.
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).unwrap_or_default();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .unwrap_or_default();
 }
 
 /// Writes a line to standard output.
@@ -17,7 +20,9 @@ pub(crate) fn line(text: &str) {
 /// Writes a line to standard error.
 pub(crate) fn note(text: &str) {
     let mut stderr = io::stderr().lock();
-    stderr.write_all(format!("{text}\n").as_bytes()).unwrap_or_default();
+    stderr
+        .write_all(format!("{text}\n").as_bytes())
+        .unwrap_or_default();
 }
 
 /// Whether standard output is a terminal.
@@ -29,9 +34,14 @@ pub(crate) fn out_is_terminal() -> bool {
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
     };
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| width(column).unwrap_or(0))
+        .collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::secret::Redaction;
-use castellan_core::{Clock, Ids, Model};
+use castellan_core::{Clock, Ids};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
 use castellan_gate::{Catalog, Permission};
 use castellan_host::shell::{HelperCommand, Shell};
@@ -18,6 +18,7 @@ use castellan_tools::Needs;
 use crate::config::{Config, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
+use crate::model::Chosen;
 
 /// What every command stands on.
 pub(crate) struct World {
@@ -41,7 +42,15 @@ impl World {
         };
         let catalog = Arc::new(catalog::build(needs)?);
         let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
-        Ok(Self { environment, home, config, clock, ids, shell, catalog })
+        Ok(Self {
+            environment,
+            home,
+            config,
+            clock,
+            ids,
+            shell,
+            catalog,
+        })
     }
 
     pub(crate) fn store(&self) -> Result<Store, CommandError> {
@@ -60,15 +69,25 @@ impl World {
 
     /// The secrets this process knows.
     fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
-        let configured = self.config.models.values().filter_map(|model| model.api_key.clone());
-        Redaction::new(self.environment.secret_values().into_iter().chain(configured).chain(keys))
+        let configured = self
+            .config
+            .models
+            .values()
+            .filter_map(|model| model.api_key.clone());
+        Redaction::new(
+            self.environment
+                .secret_values()
+                .into_iter()
+                .chain(configured)
+                .chain(keys),
+        )
     }
 
     /// All that a session runs on.
     pub(crate) fn session(
         &self,
         store: Store,
-        (model, keys): (Arc<dyn Model>, Vec<String>),
+        Chosen { model, keys }: Chosen,
         watcher: Arc<dyn Watcher>,
         permission: Permission,
         max_turns: Option<u32>,
@@ -106,5 +125,11 @@ pub(crate) fn open_store(home: &Home, config: &Config) -> Result<Store, CommandE
         Synchronous::Full => StoreSynchronous::Full,
         Synchronous::Normal => StoreSynchronous::Normal,
     };
-    Ok(Store::open(home.database(), StoreSettings { synchronous, ..StoreSettings::default() })?)
+    Ok(Store::open(
+        home.database(),
+        StoreSettings {
+            synchronous,
+            ..StoreSettings::default()
+        },
+    )?)
 }

@@ -8,111 +8,17 @@ use castellan_core::caller::Claim;
 use castellan_core::event::Answer;
 use castellan_core::message::{IssuedCall, RawCall};
 use castellan_core::secret::Redaction;
-use castellan_core::tool::{
-    Call, CallContext, DefaultDecision, Effect, Inspection, Report, SessionView, ToolSpec,
-};
+use castellan_core::tool::SessionView;
 use castellan_core::{
-    CallId, Caller, CancelSource, Clock, Event, Outcome, Principal, Principals, Surface, Tool,
+    CallId, Caller, CancelSource, Clock, Event, Principal, Principals, Surface, Tool,
 };
 use castellan_gate::gate::Parts;
 use castellan_gate::{
-    Batch, Catalog, Error, Gate, Handled, Pending, Permission, Recorder, Settings,
+    Asked, Batch, Catalog, Error, Gate, Handled, Pending, Permission, Recorder, Settings,
 };
 use castellan_store::audit::AuditEntry;
-use castellan_testkit::{ManualClock, SequentialIds};
+use castellan_testkit::{FakeTool, ManualClock, SequentialIds};
 use futures::future::{BoxFuture, FutureExt as _};
-use serde_json::{Map, Value, json};
-
-type Behaviour =
-    Arc<dyn Fn(Map<String, Value>, CallContext) -> BoxFuture<'static, Outcome> + Send + Sync>;
-
-/// The parameters of every test tool.
-#[derive(schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used")]
-struct Params {
-    text: Option<String>,
-    number: Option<i64>,
-    path: Option<String>,
-    token: Option<String>,
-}
-
-/// A tool that does what its test says.
-#[derive(Clone)]
-pub(crate) struct Fake {
-    pub(crate) spec: ToolSpec,
-    behaviour: Behaviour,
-}
-
-impl Fake {
-    pub(crate) fn new<F, R>(name: &str, effect: Effect, behaviour: F) -> Self
-    where
-        F: Fn(Map<String, Value>, CallContext) -> R + Send + Sync + 'static,
-        R: Future<Output = Outcome> + Send + 'static,
-    {
-        let mut spec = ToolSpec::new::<Params>(name, "test", "A test tool", "A test tool");
-        spec.effects = vec![effect];
-        spec.surfaces = vec![Surface::Interactive];
-        spec.primary_key = Some("text".into());
-        spec.secret_parameters = vec!["token".into()];
-        spec.examples = vec![json!({"text": "hello"})];
-        spec.default = match effect {
-            Effect::ReadOnly => DefaultDecision::Allow,
-            _ => DefaultDecision::Ask,
-        };
-        Self {
-            spec,
-            behaviour: Arc::new(move |args, context| behaviour(args, context).boxed()),
-        }
-    }
-
-    /// A tool that says its `text` back.
-    pub(crate) fn echo() -> Self {
-        Self::new("echo", Effect::ReadOnly, |args, _| async move {
-            Outcome::read(args.get("text").and_then(Value::as_str).unwrap_or_default())
-        })
-    }
-}
-
-impl Tool for Fake {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn parse(&self, arguments: Map<String, Value>) -> Result<Box<dyn Call>, Outcome> {
-        let behaviour = Arc::clone(&self.behaviour);
-        Ok(Box::new(FakeCall {
-            name: self.spec.name.clone(),
-            arguments,
-            behaviour,
-        }))
-    }
-}
-
-struct FakeCall {
-    name: String,
-    arguments: Map<String, Value>,
-    behaviour: Behaviour,
-}
-
-impl Call for FakeCall {
-    fn inspect<'a>(
-        &'a mut self,
-        _view: &'a SessionView,
-    ) -> BoxFuture<'a, Result<Inspection, Outcome>> {
-        let mut inspection = Inspection::new(&self.name, format!("do {}", self.name));
-        let text = |key: &str| self.arguments.get(key).and_then(Value::as_str);
-        inspection.paths = text("path").map(Into::into).into_iter().collect();
-        inspection.commands = text("text").map(str::to_owned).into_iter().collect();
-        futures::future::ready(Ok(inspection)).boxed()
-    }
-
-    fn execute(self: Box<Self>, context: CallContext) -> BoxFuture<'static, Report> {
-        (self.behaviour)(self.arguments, context)
-            .map(Report::from)
-            .boxed()
-    }
-}
 
 /// A recorder that remembers, in order, what it was told.
 #[derive(Default)]
@@ -218,7 +124,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(tools: Vec<Fake>) -> Self {
+    pub(crate) fn new(tools: Vec<FakeTool>) -> Self {
         let spill = tempfile::tempdir().unwrap();
         let tools = tools
             .into_iter()
@@ -260,6 +166,7 @@ impl Bench {
         let call_id = CallId::mint(&self.ids);
         Pending {
             issued: IssuedCall { call_id, raw },
+            prepared: false,
             asked: None,
             answer: None,
         }
@@ -293,24 +200,45 @@ impl Bench {
     }
 }
 
-/// The calls with an answer to each.
-pub(crate) fn answered(
-    mut calls: Vec<Pending>,
-    cycle: Handled,
-    approve: bool,
-    feedback: &str,
-) -> Vec<Pending> {
-    let Handled::Waiting(cycle_id) = cycle else {
-        panic!("nobody was asked")
-    };
-    for call in &mut calls {
-        call.asked = Some(cycle_id);
-        let call_id = call.issued.call_id;
-        call.answer = Some(Answer {
-            call_id,
-            approve,
-            feedback: feedback.into(),
-        });
+impl Bench {
+    /// The calls with what was last asked about them.
+    pub(crate) fn asked(&self, calls: &[Pending]) -> Vec<Pending> {
+        let last = self
+            .memory
+            .events()
+            .into_iter()
+            .rev()
+            .find_map(|event| match event {
+                Event::ApproveRequest { cycle_id, items } => Some((cycle_id, items)),
+                _ => None,
+            });
+        let (cycle_id, items) = last.expect("somebody was asked");
+        let asked = |call: &Pending| {
+            let item = items
+                .iter()
+                .find(|item| item.call_id == call.issued.call_id)?
+                .clone();
+            Some(Asked { cycle_id, item })
+        };
+        let with = |call: &Pending| Pending {
+            prepared: true,
+            asked: asked(call),
+            ..call.clone()
+        };
+        calls.iter().map(with).collect()
     }
-    calls
+
+    /// The same with an answer to each.
+    pub(crate) fn answered(&self, calls: &[Pending], approve: bool, said: &str) -> Vec<Pending> {
+        let mut calls = self.asked(calls);
+        for call in &mut calls {
+            let (call_id, feedback) = (call.issued.call_id, said.to_owned());
+            call.answer = Some(Answer {
+                call_id,
+                approve,
+                feedback,
+            });
+        }
+        calls
+    }
 }

@@ -9,13 +9,15 @@ use castellan_core::{Event, Outcome};
 use serde_json::Value;
 use tokio::sync::{Barrier, Notify};
 
-use crate::bench_of_tools::{Bench, Fake, Told};
+use castellan_testkit::FakeTool;
+
+use crate::bench_of_tools::{Bench, Told};
 
 #[tokio::test]
 async fn calls_run_at_the_same_time() {
     // Each call waits for the other: one after the other they would never end.
     let both = Arc::new(Barrier::new(2));
-    let tool = Fake::new("meet", Effect::ReadOnly, move |_, _| {
+    let tool = FakeTool::new("meet", Effect::ReadOnly, move |_, _| {
         let both = Arc::clone(&both);
         async move {
             both.wait().await;
@@ -32,7 +34,7 @@ async fn calls_run_at_the_same_time() {
 async fn at_most_four_calls_run_at_once() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
-    let tool = Fake::new("count", Effect::ReadOnly, move |_, _| {
+    let tool = FakeTool::new("count", Effect::ReadOnly, move |_, _| {
         let (running, most) = (Arc::clone(&running), Arc::clone(&most));
         async move {
             let now = running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -55,7 +57,7 @@ async fn at_most_four_calls_run_at_once() {
 async fn calls_on_the_same_path_run_in_order() {
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&order);
-    let tool = Fake::new("step", Effect::ReadOnly, move |args, _| {
+    let tool = FakeTool::new("step", Effect::ReadOnly, move |args, _| {
         let order = Arc::clone(&order);
         async move {
             let number = args.get("number").and_then(Value::as_i64).unwrap();
@@ -80,10 +82,10 @@ async fn calls_on_the_same_path_run_in_order() {
 
 #[tokio::test]
 async fn a_panic_is_the_result_of_its_call_only() {
-    let bad = Fake::new("bad", Effect::Writes, |_, _| async {
+    let bad = FakeTool::new("bad", Effect::Writes, |_, _| async {
         panic!("index out of bounds")
     });
-    let mut bench = Bench::new(vec![bad, Fake::echo()]);
+    let mut bench = Bench::new(vec![bad, FakeTool::echo()]);
     bench.permission.skip = true;
     let calls = [bench.call("bad", "{}"), bench.call("echo", "\"fine\"")];
     bench.handle(&calls).await.unwrap();
@@ -110,9 +112,9 @@ async fn a_panic_is_the_result_of_its_call_only() {
 }
 
 /// A tool that says when it runs and never ends by itself.
-fn stuck(started: &Arc<Notify>) -> Fake {
+fn stuck(started: &Arc<Notify>) -> FakeTool {
     let started = Arc::clone(started);
-    Fake::new("stuck", Effect::Writes, move |_, _| {
+    FakeTool::new("stuck", Effect::Writes, move |_, _| {
         let started = Arc::clone(&started);
         async move {
             started.notify_one();
@@ -163,7 +165,7 @@ async fn a_cancel_ends_what_runs_after_a_second_and_what_waits_at_once() {
 
 #[tokio::test]
 async fn a_call_that_heeds_the_cancel_keeps_what_it_said() {
-    let tool = Fake::new("heeds", Effect::Writes, |_, context| async move {
+    let tool = FakeTool::new("heeds", Effect::Writes, |_, context| async move {
         context.cancel.await;
         let effect = castellan_core::EffectStatus::Partial;
         Outcome::Cancelled {
@@ -183,7 +185,7 @@ async fn a_call_that_heeds_the_cancel_keeps_what_it_said() {
 
 #[tokio::test]
 async fn live_output_is_bounded_and_ends_before_the_result() {
-    let tool = Fake::new("talk", Effect::ReadOnly, |_, context| async move {
+    let tool = FakeTool::new("talk", Effect::ReadOnly, |_, context| async move {
         for number in 0..5000 {
             context.progress.output(&format!("line {number}\n"));
         }

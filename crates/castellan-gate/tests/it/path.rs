@@ -6,17 +6,19 @@ use castellan_core::{ErrorCode, Event, Outcome};
 use castellan_gate::Handled;
 use serde_json::{Value, json};
 
-use crate::bench_of_tools::{Bench, Fake, Memory, Told, answered};
+use castellan_testkit::FakeTool;
 
-fn writer() -> Fake {
-    Fake::new("write", Effect::Writes, |args, _| async move {
+use crate::bench_of_tools::{Bench, Memory, Told};
+
+fn writer() -> FakeTool {
+    FakeTool::new("write", Effect::Writes, |args, _| async move {
         Outcome::read(format!("wrote {}", Value::Object(args)))
     })
 }
 
 #[tokio::test]
 async fn one_bad_call_does_not_cost_its_neighbours() {
-    let bench = Bench::new(vec![Fake::echo()]);
+    let bench = Bench::new(vec![FakeTool::echo()]);
     let calls = [
         bench.call("ecko", "{}"),
         bench.call("echo", r#"{"text": "a", "nmber": 1}"#),
@@ -38,7 +40,7 @@ async fn one_bad_call_does_not_cost_its_neighbours() {
 
 #[tokio::test]
 async fn a_name_is_mended_only_where_one_tool_can_be_meant() {
-    let bench = Bench::new(vec![Fake::echo()]);
+    let bench = Bench::new(vec![FakeTool::echo()]);
     for name in [" echo ", "Echo", "functions.echo", "default_api.echo"] {
         bench.handle(&[bench.call(name, "\"x\"")]).await.unwrap();
     }
@@ -52,8 +54,8 @@ async fn a_name_is_mended_only_where_one_tool_can_be_meant() {
             })
     );
     let twice = Bench::new(vec![
-        Fake::new("Run", Effect::ReadOnly, |_, _| async { Outcome::read("1") }),
-        Fake::new("rUn", Effect::ReadOnly, |_, _| async { Outcome::read("2") }),
+        FakeTool::new("Run", Effect::ReadOnly, |_, _| async { Outcome::read("1") }),
+        FakeTool::new("rUn", Effect::ReadOnly, |_, _| async { Outcome::read("2") }),
     ]);
     twice.handle(&[twice.call("run", "{}")]).await.unwrap();
     assert_eq!(twice.memory.results()[0].1, "failed");
@@ -84,7 +86,7 @@ async fn what_is_recorded_as_prepared_is_what_runs() {
 
 #[tokio::test]
 async fn arguments_cut_off_in_mid_stream_are_never_made_into_a_call() {
-    let bench = Bench::new(vec![Fake::echo()]);
+    let bench = Bench::new(vec![FakeTool::echo()]);
     let mut call = bench.call("echo", "text that would pass as a bare string");
     call.issued.raw.complete = false;
     bench.handle(&[call]).await.unwrap();
@@ -94,7 +96,7 @@ async fn arguments_cut_off_in_mid_stream_are_never_made_into_a_call() {
 
 #[tokio::test]
 async fn five_megabytes_of_arguments_are_taken_or_refused_without_harm() {
-    let bench = Bench::new(vec![Fake::echo()]);
+    let bench = Bench::new(vec![FakeTool::echo()]);
     let text = "x".repeat(5_000_000);
     let calls = [
         bench.call("echo", json!({"text": text}).to_string()),
@@ -120,16 +122,13 @@ async fn five_megabytes_of_arguments_are_taken_or_refused_without_harm() {
 
 #[tokio::test]
 async fn nothing_runs_before_a_person_has_decided_about_all_that_asks() {
-    let bench = Bench::new(vec![Fake::echo(), writer()]);
+    let bench = Bench::new(vec![FakeTool::echo(), writer()]);
     let calls = vec![bench.call("echo", "\"a\""), bench.call("write", "\"b\"")];
     let waiting = bench.handle(&calls).await.unwrap();
     assert!(matches!(waiting, Handled::Waiting(_)));
     assert_eq!(bench.memory.results(), []);
     // Asked again without an answer, the same round stays open.
-    let mut asked = calls.clone();
-    if let Handled::Waiting(cycle) = waiting {
-        asked[1].asked = Some(cycle);
-    }
+    let asked = bench.asked(&calls);
     assert_eq!(bench.handle(&asked).await.unwrap(), waiting);
     let requests = |bench: &Bench| {
         let is_request = |event: &Event| matches!(event, Event::ApproveRequest { .. });
@@ -141,7 +140,7 @@ async fn nothing_runs_before_a_person_has_decided_about_all_that_asks() {
             .count()
     };
     assert_eq!(requests(&bench), 1);
-    let calls = answered(calls, waiting, true, "use full path");
+    let calls = bench.answered(&calls, true, "use full path");
     assert_eq!(bench.handle(&calls).await.unwrap(), Handled::Finished);
     let results = bench.memory.results();
     let written = results.iter().find(|(name, ..)| name == "write").unwrap();
@@ -155,8 +154,8 @@ async fn nothing_runs_before_a_person_has_decided_about_all_that_asks() {
 async fn a_denial_reaches_the_model_with_its_reason_and_runs_nothing() {
     let bench = Bench::new(vec![writer()]);
     let calls = vec![bench.call("write", "\"b\"")];
-    let waiting = bench.handle(&calls).await.unwrap();
-    let calls = answered(calls, waiting, false, "use the staging host");
+    bench.handle(&calls).await.unwrap();
+    let calls = bench.answered(&calls, false, "use the staging host");
     bench.handle(&calls).await.unwrap();
     let results = bench.memory.results();
     assert_eq!(results[0].1, "denied");
@@ -168,8 +167,24 @@ async fn a_denial_reaches_the_model_with_its_reason_and_runs_nothing() {
 }
 
 #[tokio::test]
+async fn a_yes_counts_only_for_what_was_shown() {
+    let bench = Bench::new(vec![writer()]);
+    let calls = vec![bench.call("write", "\"b\"")];
+    bench.handle(&calls).await.unwrap();
+    let mut calls = bench.answered(&calls, true, "");
+    if let Some(asked) = &mut calls[0].asked {
+        asked.item.header = "do something harmless".into();
+    }
+    assert!(matches!(
+        bench.handle(&calls).await.unwrap(),
+        Handled::Waiting(_)
+    ));
+    assert_eq!(bench.memory.results(), []);
+}
+
+#[tokio::test]
 async fn a_high_impact_call_asks_in_spite_of_every_permission() {
-    let tool = Fake::new("revoke", Effect::HighImpact, |_, _| async {
+    let tool = FakeTool::new("revoke", Effect::HighImpact, |_, _| async {
         Outcome::read("gone")
     });
     let mut bench = Bench::new(vec![tool]);
@@ -188,7 +203,7 @@ async fn a_grant_that_came_meanwhile_closes_the_open_round() {
     let Handled::Waiting(cycle) = bench.handle(&calls).await.unwrap() else {
         panic!()
     };
-    calls[0].asked = Some(cycle);
+    calls = bench.asked(&calls);
     bench.permission.grants = vec!["write".parse().unwrap()];
     assert_eq!(bench.handle(&calls).await.unwrap(), Handled::Finished);
     let events = bench.memory.events();
@@ -207,9 +222,11 @@ async fn a_grant_that_came_meanwhile_closes_the_open_round() {
 
 #[tokio::test]
 async fn nothing_runs_that_could_not_be_recorded() {
-    let bench = Bench::new(vec![Fake::new("touch", Effect::ReadOnly, |_, _| async {
-        unreachable!("it must not run")
-    })]);
+    let bench = Bench::new(vec![FakeTool::new(
+        "touch",
+        Effect::ReadOnly,
+        |_, _| async { unreachable!("it must not run") },
+    )]);
     bench
         .memory
         .full
@@ -221,7 +238,7 @@ async fn nothing_runs_that_could_not_be_recorded() {
 async fn the_start_is_on_record_before_the_call_runs() {
     let memory = std::sync::Arc::<Memory>::default();
     let looked = std::sync::Arc::clone(&memory);
-    let tool = Fake::new("look", Effect::ReadOnly, move |_, _| {
+    let tool = FakeTool::new("look", Effect::ReadOnly, move |_, _| {
         let told = looked.told.lock().unwrap().clone();
         async move {
             assert_eq!(told.last(), Some(&Told::Committed));
@@ -238,7 +255,7 @@ async fn the_start_is_on_record_before_the_call_runs() {
 
 #[tokio::test]
 async fn secrets_are_in_no_record_and_in_no_output() {
-    let tool = Fake::new("leak", Effect::ReadOnly, |args, context| async move {
+    let tool = FakeTool::new("leak", Effect::ReadOnly, |args, context| async move {
         context.progress.output("live sk-test-123\n");
         let token = args
             .get("token")
@@ -267,10 +284,10 @@ async fn secrets_are_in_no_record_and_in_no_output() {
 
 #[tokio::test]
 async fn the_audit_has_a_row_for_all_but_good_reads_which_are_counted() {
-    let fails = Fake::new("fails", Effect::ReadOnly, |_, _| async {
+    let fails = FakeTool::new("fails", Effect::ReadOnly, |_, _| async {
         Outcome::failed("no", "")
     });
-    let mut bench = Bench::new(vec![Fake::echo(), writer(), fails]);
+    let mut bench = Bench::new(vec![FakeTool::echo(), writer(), fails]);
     bench.permission.skip = true;
     let calls = [
         bench.call("echo", "\"a\""),

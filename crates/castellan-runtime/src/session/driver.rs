@@ -168,16 +168,11 @@ impl Session {
     #[must_use]
     pub fn waiting(&self) -> Vec<ApprovalItem> {
         self.journal.read(|state| {
-            let open: Vec<CallId> = state
+            state
                 .open_calls()
                 .filter(|call| call.answer.is_none())
-                .map(|call| call.issued.call_id)
-                .collect();
-            state
-                .asked
-                .iter()
-                .filter(|item| open.contains(&item.call_id))
-                .cloned()
+                .filter_map(|call| call.asked.as_ref())
+                .map(|asked| asked.item.clone())
                 .collect()
         })
     }

@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use castellan_core::event::{Answer, ApprovalItem, TurnEnd};
+use castellan_core::event::{Answer, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
-use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
+use castellan_core::{CallId, Caller, EffectStatus, Event, Recorded, Timestamp};
+use castellan_gate::Asked;
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +30,8 @@ pub struct CallState {
     pub name: Option<String>,
     /// Whether it only reads.
     pub read_only: bool,
-    /// The open round of asking that it is part of.
-    pub asked: Option<CycleId>,
+    /// What a person was last asked about it.
+    pub asked: Option<Asked>,
     /// What a person decided.
     pub answer: Option<Answer>,
     /// Whether it was recorded as started.
@@ -90,8 +91,6 @@ pub struct State {
     pub entries: Vec<Entry>,
     /// The files whose content it knows.
     pub seen: BTreeMap<PathBuf, FileMark>,
-    /// What somebody was last asked to decide about.
-    pub asked: Vec<ApprovalItem>,
     /// Why the last turn is over; `None` while one is under way.
     pub turn_end: Option<TurnEnd>,
     /// Model answers since the turn began or was taken up again.
@@ -125,7 +124,6 @@ impl State {
             workspace: cwd.clone(),
             entries: Vec::new(),
             seen: BTreeMap::new(),
-            asked: Vec::new(),
             turn_end: Some(TurnEnd::Done),
             model_calls: 0,
             calls: HashMap::new(),
@@ -138,11 +136,7 @@ impl State {
             self.last_seq = seq;
         }
         match &recorded.event {
-            Event::UserTurn { text } => {
-                self.entries.push(Entry::User(text.clone()));
-                self.turn_end = None;
-                self.model_calls = 0;
-            }
+            Event::UserTurn { text } => self.said(text),
             Event::ModelResponse {
                 text,
                 reasoning,
@@ -167,9 +161,15 @@ impl State {
                 }
             }
             Event::ApproveRequest { cycle_id, items } => {
-                self.asked.clone_from(items);
                 for item in items {
-                    self.on_call(item.call_id, |call| call.asked = Some(*cycle_id));
+                    let asked = Asked {
+                        cycle_id: *cycle_id,
+                        item: item.clone(),
+                    };
+                    self.on_call(item.call_id, |call| {
+                        call.asked = Some(asked);
+                        call.answer = None;
+                    });
                 }
             }
             Event::ApprovalResolved { answers, .. } => {
@@ -210,6 +210,12 @@ impl State {
             | Event::Error { .. }
             | Event::SessionEnd { .. } => {}
         }
+    }
+
+    fn said(&mut self, text: &str) {
+        self.entries.push(Entry::User(text.to_owned()));
+        self.turn_end = None;
+        self.model_calls = 0;
     }
 
     fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {

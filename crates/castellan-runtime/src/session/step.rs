@@ -51,7 +51,8 @@ pub fn next(state: &State, max_turns: u32) -> Step {
 fn pending(call: &CallState) -> Pending {
     Pending {
         issued: call.issued.clone(),
-        asked: call.asked,
+        prepared: call.name.is_some(),
+        asked: call.asked.clone(),
         answer: call.answer.clone(),
     }
 }

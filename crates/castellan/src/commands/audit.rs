@@ -31,7 +31,11 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
         Some(age) => Some(before(world.clock.now(), age)?),
         None => None,
     };
-    let filter = Filter { since, caller: args.agent.clone(), limit: args.limit };
+    let filter = Filter {
+        since,
+        caller: args.agent.clone(),
+        limit: args.limit,
+    };
     let page = store.read(move |tx| audit::list(tx, &filter)).await?;
     if args.json {
         for row in page.rows {
@@ -51,7 +55,15 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
         return Ok(());
     }
     let shown = page.rows.len() as u64;
-    let head = ["SEQ", "TIME", "CALLER", "TOOL", "OUTCOME", "MS", "PARAMETERS"];
+    let head = [
+        "SEQ",
+        "TIME",
+        "CALLER",
+        "TOOL",
+        "OUTCOME",
+        "MS",
+        "PARAMETERS",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(page.rows.into_iter().map(|row| {
         let entry = row.entry;
@@ -68,7 +80,10 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
     }));
     out(&table(&rows));
     if shown < page.total {
-        note(&format!("{shown} of {} rows; --limit shows more", page.total));
+        note(&format!(
+            "{shown} of {} rows; --limit shows more",
+            page.total
+        ));
     }
     Ok(())
 }
@@ -79,7 +94,9 @@ fn before(now: Timestamp, age: &str) -> Result<Timestamp, CommandError> {
         CommandError::usage(format!("`{age}` is not an age"))
             .hint("write a number with s, m, h or d, such as 90m or 2d")
     };
-    let (number, unit) = age.split_at_checked(age.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let (number, unit) = age
+        .split_at_checked(age.len().saturating_sub(1))
+        .ok_or_else(wrong)?;
     let number: u64 = number.parse().map_err(|_error| wrong())?;
     let seconds = match unit {
         "s" => number,
@@ -89,7 +106,9 @@ fn before(now: Timestamp, age: &str) -> Result<Timestamp, CommandError> {
         _ => return Err(wrong()),
     };
     let milliseconds = Duration::from_secs(seconds).as_millis();
-    Ok(Timestamp(now.0.saturating_sub(i64::try_from(milliseconds).unwrap_or(i64::MAX))))
+    Ok(Timestamp(now.0.saturating_sub(
+        i64::try_from(milliseconds).unwrap_or(i64::MAX),
+    )))
 }
 
 #[cfg(test)]
@@ -98,7 +117,10 @@ mod tests {
 
     #[test]
     fn an_age_is_a_number_with_a_unit() {
-        assert_eq!(before(Timestamp(10_000_000), "90m").unwrap(), Timestamp(4_600_000));
+        assert_eq!(
+            before(Timestamp(10_000_000), "90m").unwrap(),
+            Timestamp(4_600_000)
+        );
         for wrong in ["", "m", "90", "1w", "-1h", "é"] {
             assert!(before(Timestamp(0), wrong).is_err(), "{wrong}");
         }

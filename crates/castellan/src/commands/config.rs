@@ -7,7 +7,11 @@ use crate::output::{line, out};
 
 pub(crate) fn show(home: &Home) -> Result<(), CommandError> {
     let config = Config::load(&home.config)?;
-    let missing = if home.config.exists() { "" } else { " (no such file: all defaults)" };
+    let missing = if home.config.exists() {
+        ""
+    } else {
+        " (no such file: all defaults)"
+    };
     line(&format!("# {}{missing}", home.config.display()));
     out(&config.shown()?);
     Ok(())

@@ -25,7 +25,10 @@ enum Finding {
 pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), CommandError> {
     let config = Config::load(&home.config);
     let mut findings = vec![
-        ("version", Finding::Good(env!("CARGO_PKG_VERSION").to_owned())),
+        (
+            "version",
+            Finding::Good(env!("CARGO_PKG_VERSION").to_owned()),
+        ),
         ("state", Finding::Good(home.data.display().to_string())),
         ("configuration", configuration(&home, config.as_ref().err())),
         ("secrets", secrets(&environment)),
@@ -52,12 +55,17 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
                 ("bad", text)
             }
         };
-        line(&format!("{mark:<5} {name:<14} {}", text.replace('\n', "\n                     ")));
+        line(&format!(
+            "{mark:<5} {name:<14} {}",
+            text.replace('\n', "\n                     ")
+        ));
     }
     match bad {
         0 => Ok(()),
         1 => Err(CommandError::failed("one thing is wrong, see above")),
-        _ => Err(CommandError::failed(format!("{bad} things are wrong, see above"))),
+        _ => Err(CommandError::failed(format!(
+            "{bad} things are wrong, see above"
+        ))),
     }
 }
 
@@ -84,7 +92,11 @@ async fn database(home: &Home, config: &Config) -> Finding {
         Err(error) => Err(error),
     };
     match checked {
-        Ok(checked) => Finding::Good(format!("{}: {checked}", home.database().display())),
+        Ok(checked) => Finding::Good(format!(
+            "{}, sound, schema {}",
+            checked.path.display(),
+            checked.schema
+        )),
         Err(error) => Finding::Bad(error.text()),
     }
 }
@@ -101,7 +113,9 @@ async fn shell(environment: &Environment) -> Finding {
     );
     let mut said = Vec::new();
     let stop = CancelSource::new();
-    let report = shell.run(job, |_, chunk| said.extend_from_slice(chunk), stop.token()).await;
+    let report = shell
+        .run(job, |_, chunk| said.extend_from_slice(chunk), stop.token())
+        .await;
     match report {
         Ok(report) if report.end == End::Exited(0) => {
             Finding::Good(String::from_utf8_lossy(&said).trim().to_owned())

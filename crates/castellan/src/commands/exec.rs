@@ -12,26 +12,38 @@ use castellan_runtime::{Session, TurnOutcome};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
+use crate::model;
 use crate::output::{line, note, out, out_is_terminal};
 use crate::wiring::World;
 
 /// Runs the turn.
 pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let prompt = prompt(&args)?;
-    let permission = Permission { grants: args.yes_to.clone(), skip: args.skip_permissions };
+    let permission = Permission {
+        grants: args.yes_to.clone(),
+        skip: args.skip_permissions,
+    };
     let store = world.store()?;
     let resumed = match &args.resume {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
     if resumed.is_some() && args.cwd.is_some() {
-        return Err(CommandError::usage("--cwd can't change where a stored session works")
-            .hint("leave it out, or begin a new session"));
+        return Err(
+            CommandError::usage("--cwd can't change where a stored session works")
+                .hint("leave it out, or begin a new session"),
+        );
     }
     let cwd = working_folder(world, &args)?;
-    let model = world.model(&args.model).await?;
+    let chosen = model::choose(world, &args.model).await?;
     let view = Arc::new(View::new(args.json, Arc::clone(&world.clock)));
-    let parts = world.session(store, model, Arc::clone(&view) as _, permission, args.max_turns)?;
+    let parts = world.session(
+        store,
+        chosen,
+        Arc::clone(&view) as _,
+        permission,
+        args.max_turns,
+    );
     let mut session = match resumed {
         Some(id) => Session::open(parts, id).await?,
         None => Session::begin(parts, &cwd, &world.user())?,
@@ -58,7 +70,10 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         }
     };
     let end = conclude(&session, outcome);
-    view.finish(&session, end.as_ref().err().map_or(0, |error| error.kind.code()));
+    view.finish(
+        &session,
+        end.as_ref().err().map_or(0, |error| error.kind.code()),
+    );
     end
 }
 
@@ -77,7 +92,10 @@ async fn interrupted() -> std::io::Result<()> {
 fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
     let piped = || -> Result<String, CommandError> {
         let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(io("read standard input"))?;
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(io("read standard input"))?;
         String::from_utf8(bytes)
             .map_err(|_error| CommandError::usage("standard input is not valid UTF-8"))
     };
@@ -104,7 +122,10 @@ fn working_folder(world: &World, args: &Exec) -> Result<std::path::PathBuf, Comm
     );
     match folder.canonicalize() {
         Ok(folder) if folder.is_dir() => Ok(folder),
-        Ok(folder) => Err(CommandError::usage(format!("{} is not a folder", folder.display()))),
+        Ok(folder) => Err(CommandError::usage(format!(
+            "{} is not a folder",
+            folder.display()
+        ))),
         Err(error) => Err(CommandError::usage(format!(
             "the working folder {} can't be used: {error}",
             folder.display()
@@ -116,10 +137,10 @@ fn conclude(session: &Session, outcome: TurnOutcome) -> Result<(), CommandError>
     let resume = format!("castellan exec --resume {}", session.id());
     match outcome {
         TurnOutcome::Over(TurnEnd::Done, _) => Ok(()),
-        TurnOutcome::Over(TurnEnd::Limit, _) => {
-            Err(CommandError::failed("the turn used all model calls it was given")
-                .hint(format!("go on with: {resume}")))
-        }
+        TurnOutcome::Over(TurnEnd::Limit, _) => Err(CommandError::failed(
+            "the turn used all model calls it was given",
+        )
+        .hint(format!("go on with: {resume}"))),
         TurnOutcome::Over(TurnEnd::Cancelled, _) => {
             Err(CommandError::failed("cancelled").hint(format!("go on with: {resume}")))
         }
@@ -129,7 +150,9 @@ fn conclude(session: &Session, outcome: TurnOutcome) -> Result<(), CommandError>
                 message: "the turn failed".to_owned(),
                 hint: String::new(),
             });
-            Err(CommandError::failed(message).hint(hint).hint(format!("go on with: {resume}")))
+            Err(CommandError::failed(message)
+                .hint(hint)
+                .hint(format!("go on with: {resume}")))
         }
         TurnOutcome::Waiting(_) => {
             let items = session.waiting();
@@ -137,8 +160,14 @@ fn conclude(session: &Session, outcome: TurnOutcome) -> Result<(), CommandError>
             let mut tools: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
             tools.sort_unstable();
             tools.dedup();
-            let yes = tools.iter().map(|tool| format!(" --yes-to {tool}")).collect::<String>();
-            let text = format!("an approval is needed and nobody can be asked: {}", what.join("; "));
+            let yes = tools
+                .iter()
+                .map(|tool| format!(" --yes-to {tool}"))
+                .collect::<String>();
+            let text = format!(
+                "an approval is needed and nobody can be asked: {}",
+                what.join("; ")
+            );
             Err(CommandError::new(Kind::Approval, text)
                 .hint(format!("allow it and go on: {resume}{yes}"))
                 .hint(format!("or ask for something else: {resume} \"…\"")))
@@ -165,14 +194,24 @@ struct Inside {
 
 impl View {
     fn new(json: bool, clock: Arc<dyn Clock>) -> Self {
-        Self { json, live: !json && out_is_terminal(), clock, inside: Mutex::default() }
+        Self {
+            json,
+            live: !json && out_is_terminal(),
+            clock,
+            inside: Mutex::default(),
+        }
     }
 
     fn finish(&self, session: &Session, exit_code: u8) {
         if self.json {
             let ts = self.clock.now();
             let event = Event::SessionEnd { exit_code };
-            self.see(&Recorded { ts, seq: None, session: session.id(), event });
+            self.see(&Recorded {
+                ts,
+                seq: None,
+                session: session.id(),
+                event,
+            });
         } else if self.live {
             let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
             end_line(&mut inside);
@@ -197,7 +236,13 @@ impl View {
                     note(&format!("● {}", item.header));
                 }
             }
-            Event::ToolResult { name, outcome, duration_ms, output, .. } => {
+            Event::ToolResult {
+                name,
+                outcome,
+                duration_ms,
+                output,
+                ..
+            } => {
                 let seconds = std::time::Duration::from_millis(*duration_ms).as_secs_f64();
                 let first = if outcome == "done" {
                     String::new()

@@ -29,9 +29,18 @@ pub(crate) async fn run(store: &Store, args: &Sessions) -> Result<(), CommandErr
         return Ok(());
     }
     let shown = rows.len() as u64;
-    let mut cells = vec![["ID", "UPDATED", "STATE", "TITLE"].map(str::to_owned).to_vec()];
+    let mut cells = vec![
+        ["ID", "UPDATED", "STATE", "TITLE"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     cells.extend(rows.into_iter().map(|row| {
-        vec![row.id.to_string(), row.updated.to_string(), row.state, row.title]
+        vec![
+            row.id.to_string(),
+            row.updated.to_string(),
+            row.state,
+            row.title,
+        ]
     }));
     out(&table(&cells));
     if shown < total {

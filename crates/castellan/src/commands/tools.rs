@@ -1,7 +1,7 @@
 //! `castellan tools`: the catalog.
 
-use castellan_core::nearest::nearest;
 use castellan_core::ToolSpec;
+use castellan_core::nearest::nearest;
 use castellan_gate::Catalog;
 use serde::Serialize;
 
@@ -13,17 +13,30 @@ pub(crate) fn run(catalog: &Catalog, args: &Tools) -> Result<(), CommandError> {
     if let Some(name) = &args.name {
         let tool = catalog.get(name).ok_or_else(|| {
             let near = nearest(name, catalog.specs().map(|spec| spec.name.as_str()));
-            CommandError::usage(format!("there is no tool named `{name}`"))
-                .hint(format!("the nearest names: {}", near.into_iter().take(3).collect::<Vec<_>>().join(", ")))
+            CommandError::usage(format!("there is no tool named `{name}`")).hint(format!(
+                "the nearest names: {}",
+                near.into_iter().take(3).collect::<Vec<_>>().join(", ")
+            ))
         })?;
-        return if args.json { json(tool.spec()) } else { Ok(out(&card(tool.spec()))) };
+        if args.json {
+            return json(tool.spec());
+        }
+        out(&card(tool.spec()));
+        return Ok(());
     }
-    let specs: Vec<&ToolSpec> =
-        if args.all { catalog.specs().collect() } else { catalog.on(args.surface).collect() };
+    let specs: Vec<&ToolSpec> = if args.all {
+        catalog.specs().collect()
+    } else {
+        catalog.on(args.surface).collect()
+    };
     if args.json {
         return json(&specs);
     }
-    let mut rows = vec![["NAME", "DOMAIN", "DEFAULT", "EFFECTS", "SUMMARY"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["NAME", "DOMAIN", "DEFAULT", "EFFECTS", "SUMMARY"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     rows.extend(specs.iter().map(|spec| {
         vec![
             spec.name.clone(),
@@ -45,7 +58,11 @@ fn json(value: &impl Serialize) -> Result<(), CommandError> {
 fn card(spec: &ToolSpec) -> String {
     let list = |title: &str, items: &[String]| {
         let items: String = items.iter().map(|item| format!("  - {item}\n")).collect();
-        if items.is_empty() { String::new() } else { format!("{title}:\n{items}") }
+        if items.is_empty() {
+            String::new()
+        } else {
+            format!("{title}:\n{items}")
+        }
     };
     let examples: Vec<String> = spec.examples.iter().map(ToString::to_string).collect();
     let schema = serde_json::to_string_pretty(&spec.parameters).unwrap_or_default();

@@ -27,9 +27,9 @@ pub(crate) async fn find(home: &Home, store: &Store, name: &str) -> Result<PathB
 pub(crate) async fn resolve(store: &Store, name: &str) -> Result<SessionId, CommandError> {
     let wanted = name.to_owned();
     let found = store.read(move |tx| sessions::find(tx, &wanted)).await;
-    found.map(|row| row.id).map_err(|error| {
-        CommandError::usage(error).hint("castellan sessions lists what is stored")
-    })
+    found
+        .map(|row| row.id)
+        .map_err(|error| CommandError::usage(error).hint("castellan sessions lists what is stored"))
 }
 
 pub(crate) fn show(file: &std::path::Path, as_json: bool) -> Result<(), CommandError> {
@@ -40,71 +40,126 @@ pub(crate) fn show(file: &std::path::Path, as_json: bool) -> Result<(), CommandE
             }
             Line::Event(event) => out(&told(&event)),
             Line::Unreadable { number, problem } => {
-                note(&format!("line {number} is not an event and was passed over: {problem}"));
+                note(&format!(
+                    "line {number} is not an event and was passed over: {problem}"
+                ));
             }
         }
     }
     Ok(())
 }
 
-/// An event in words.
+/// An event as a line, or several where its text has several.
 fn told(recorded: &Recorded) -> String {
-    let text = match &recorded.event {
+    let seq = recorded.seq.unwrap_or(0);
+    let words = in_words(&recorded.event);
+    let words = words.trim_end().replace('\n', "\n    ");
+    format!(
+        "{} {seq:>4} {:<17} {words}\n",
+        recorded.ts,
+        recorded.event.kind()
+    )
+}
+
+/// The wire's word for a value.
+fn word(value: &impl serde::Serialize) -> String {
+    json!(value).as_str().unwrap_or_default().to_owned()
+}
+
+fn in_words(event: &Event) -> String {
+    match event {
         Event::SessionStart { cwd, caller, .. } => {
             format!("{} in {}", caller.principal, cwd.display())
         }
         Event::UserTurn { text } => shorten(text, 400),
-        Event::ModelRequest { model, messages, tools } => {
+        Event::ModelRequest {
+            model,
+            messages,
+            tools,
+        } => {
             format!("{model}: {messages} messages, {tools} tools")
         }
-        Event::ModelResponse { text, calls, duration_ms, .. } => {
+        Event::ModelResponse {
+            text,
+            calls,
+            duration_ms,
+            ..
+        } => {
             let calls: Vec<String> = calls
                 .iter()
                 .map(|call| format!("{} {}", call.raw.name, shorten(&call.raw.arguments, 120)))
                 .collect();
             let parts = [shorten(text, 400), calls.join("; ")];
-            let words: Vec<&str> =
-                parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+            let words: Vec<&str> = parts
+                .iter()
+                .map(String::as_str)
+                .filter(|part| !part.is_empty())
+                .collect();
             format!("({duration_ms} ms) {}", words.join(" → "))
         }
-        Event::ToolPrepared { header, repairs, .. } if repairs.is_empty() => header.clone(),
-        Event::ToolPrepared { header, repairs, .. } => {
+        Event::Error { code, message } => format!("{code}: {message}"),
+        Event::StateChange { state, reason } => {
+            format!(
+                "{} {}",
+                word(state),
+                reason.as_ref().map(word).unwrap_or_default()
+            )
+        }
+        Event::Reasoning { text } | Event::Content { text } => shorten(text, 200),
+        Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),
+        _ => call_in_words(event),
+    }
+}
+
+fn call_in_words(event: &Event) -> String {
+    match event {
+        Event::ToolPrepared {
+            header, repairs, ..
+        } if repairs.is_empty() => header.clone(),
+        Event::ToolPrepared {
+            header, repairs, ..
+        } => {
             format!("{header} [mended: {}]", repairs.join(", "))
         }
-        Event::Policy { decision, by, reason, .. } => {
-            let word = json!(decision);
-            format!("{} by {by}: {reason}", word.as_str().unwrap_or_default())
+        Event::Policy {
+            decision,
+            by,
+            reason,
+            ..
+        } => {
+            format!("{} by {by}: {reason}", word(decision))
         }
-        Event::ToolInfo { items } => {
-            items.iter().map(|item| item.header.as_str()).collect::<Vec<_>>().join("; ")
-        }
-        Event::ApproveRequest { items, .. } => {
-            items.iter().map(|item| item.header.as_str()).collect::<Vec<_>>().join("; ")
-        }
+        Event::ToolInfo { items } => items
+            .iter()
+            .map(|item| item.header.as_str())
+            .collect::<Vec<_>>()
+            .join("; "),
+        Event::ApproveRequest { items, .. } => items
+            .iter()
+            .map(|item| item.header.as_str())
+            .collect::<Vec<_>>()
+            .join("; "),
         Event::ApprovalResolved { by, answers, .. } => {
             let yes = answers.iter().filter(|answer| answer.approve).count();
             format!("by {by}: {yes} of {} approved", answers.len())
         }
-        Event::ToolResult { name, outcome, output, duration_ms, effect, .. } => {
-            let effect = json!(effect);
-            let effect = effect.as_str().unwrap_or_default();
+        Event::ToolResult {
+            name,
+            outcome,
+            output,
+            duration_ms,
+            effect,
+            ..
+        } => {
             let output = shorten(output.trim(), 200);
-            format!("{name} {outcome} ({duration_ms} ms, effect {effect}): {output}")
+            format!(
+                "{name} {outcome} ({duration_ms} ms, effect {}): {output}",
+                word(effect)
+            )
         }
-        Event::Error { code, message } => format!("{code}: {message}"),
-        Event::StateChange { state, reason } => {
-            let (state, reason) = (json!(state), json!(reason));
-            let reason = reason.as_str().unwrap_or_default();
-            format!("{} {reason}", state.as_str().unwrap_or_default())
-        }
-        Event::Reasoning { text } | Event::Content { text } | Event::ToolOutputChunk { text, .. } => {
-            shorten(text, 200)
-        }
-        Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),
-    };
-    let seq = recorded.seq.unwrap_or(0);
-    let text = text.trim_end().replace('\n', "\n    ");
-    format!("{} {seq:>4} {:<17} {text}\n", recorded.ts, recorded.event.kind())
+        Event::ToolOutputChunk { text, .. } => shorten(text, 200),
+        _ => String::new(),
+    }
 }
 
 #[derive(Default)]
@@ -139,7 +194,10 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
             .tools
             .iter()
             .map(|(name, tool)| {
-                (name, json!({"calls": tool.calls, "errors": tool.errors, "ms": tool.ms}))
+                (
+                    name,
+                    json!({"calls": tool.calls, "errors": tool.errors, "ms": tool.ms}),
+                )
             })
             .collect();
         line(
@@ -164,7 +222,10 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
         cell("completion tokens", stats.completion_tokens),
     ];
     for (name, tool) in &stats.tools {
-        let text = format!("{} calls, {} failed, {} ms", tool.calls, tool.errors, tool.ms);
+        let text = format!(
+            "{} calls, {} failed, {} ms",
+            tool.calls, tool.errors, tool.ms
+        );
         rows.push(vec![format!("tool {name}"), text]);
     }
     out(&table(&rows));
@@ -176,13 +237,20 @@ impl Stats {
         self.events += 1;
         match event {
             Event::UserTurn { .. } => self.turns += 1,
-            Event::ModelResponse { usage, duration_ms, .. } => {
+            Event::ModelResponse {
+                usage, duration_ms, ..
+            } => {
                 self.model_calls += 1;
                 self.model_ms += duration_ms;
                 self.prompt_tokens += usage.map_or(0, |usage| usage.prompt_tokens);
                 self.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
             }
-            Event::ToolResult { name, is_error, duration_ms, .. } => {
+            Event::ToolResult {
+                name,
+                is_error,
+                duration_ms,
+                ..
+            } => {
                 let tool = self.tools.entry(name.clone()).or_default();
                 tool.calls += 1;
                 tool.errors += u64::from(*is_error);

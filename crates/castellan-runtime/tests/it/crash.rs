@@ -1,0 +1,175 @@
+//! A session cut off after any of its events goes on as if nothing had happened, but for calls
+//! that had begun: those are said to have an unknown effect and never run again.
+
+use castellan_core::event::TurnEnd;
+use castellan_core::{CancelSource, Event, Message, Recorded, SessionId};
+use castellan_runtime::{Session, TurnOutcome};
+use castellan_store::events;
+
+use crate::world::{FunctionModel, World, calls, outputs, results, says};
+
+fn script(messages: &[Message]) -> Result<castellan_core::ModelReply, castellan_core::ModelError> {
+    match results(messages) {
+        0 => calls(&[("do", "\"a\""), ("look", "\"b\""), ("do", "\"c\"")]),
+        3 => calls(&[("do", "\"d\""), ("missing", "{}")]),
+        _ => says("finished"),
+    }
+}
+
+/// The log of an unbroken session.
+async fn whole_log() -> (SessionId, Vec<Recorded>) {
+    let world = World::new(FunctionModel::new(script));
+    let session = world.begin();
+    session.say("go".into()).await.unwrap();
+    session.run(CancelSource::new().token()).await.unwrap();
+    (session.id(), world.log(session.id()).await)
+}
+
+/// A world in which only the first `events` of a session happened.
+async fn broken_off(id: SessionId, log: &[Recorded]) -> World {
+    let world = World::new(FunctionModel::new(script));
+    let log = log.to_vec();
+    world
+        .parts
+        .store
+        .write(move |tx| events::append(tx, id, 0, &log, &[]))
+        .await
+        .unwrap();
+    world
+}
+
+#[tokio::test]
+async fn a_session_cut_off_after_any_event_goes_on_and_runs_nothing_twice() {
+    let (id, log) = whole_log().await;
+    assert!(log.len() > 20, "{}", log.len());
+    for cut in 2..log.len() {
+        let world = broken_off(id, &log[..cut]).await;
+        let begun: Vec<_> = log[..cut]
+            .iter()
+            .flat_map(|event| match &event.event {
+                Event::ToolInfo { items } => items.clone(),
+                _ => vec![],
+            })
+            .map(|item| item.call_id)
+            .collect();
+        let ended: Vec<_> = log[..cut]
+            .iter()
+            .filter_map(|event| match &event.event {
+                Event::ToolResult { call_id, .. } => Some(*call_id),
+                _ => None,
+            })
+            .collect();
+        let session = world.open(id).await;
+        let outcome = session.run(CancelSource::new().token()).await.unwrap();
+        assert_eq!(outcome, TurnOutcome::Over(TurnEnd::Done, None), "cut {cut}");
+        assert_eq!(session.last_answer(), "finished", "cut {cut}");
+        let after = world.log(id).await;
+        assert_eq!(after[..cut], log[..cut], "what was stored stays, cut {cut}");
+        let interrupted = begun.iter().filter(|call| !ended.contains(call)).count();
+        let said = outputs(&after)
+            .iter()
+            .filter(|text| text.contains("interrupted"))
+            .count();
+        assert_eq!(said, interrupted, "cut {cut}");
+        // What had begun before the cut happened in another process, if at all.
+        assert!(
+            world.done().values().all(|times| *times == 1),
+            "cut {cut}: {:?}",
+            world.done()
+        );
+        let calls_made = |log: &[Recorded]| {
+            log.iter()
+                .flat_map(|event| match &event.event {
+                    Event::ModelResponse { calls, .. } => calls.clone(),
+                    _ => vec![],
+                })
+                .count()
+        };
+        assert_eq!(
+            outputs(&after).len(),
+            calls_made(&after),
+            "one result a call, cut {cut}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn interrupted_calls_say_what_is_known_of_their_effect() {
+    let (id, log) = whole_log().await;
+    let started = log
+        .iter()
+        .position(|event| event.event.kind() == "tool_info")
+        .unwrap();
+    let world = broken_off(id, &log[..=started]).await;
+    let session = world.open(id).await;
+    session.run(CancelSource::new().token()).await.unwrap();
+    let texts = outputs(&world.log(id).await);
+    assert!(
+        texts[0].contains("whether it took effect is unknown"),
+        "{}",
+        texts[0]
+    );
+    assert!(texts[1].contains("nothing was changed"), "{}", texts[1]);
+    assert_eq!(
+        world.done().keys().collect::<Vec<_>>(),
+        ["d"],
+        "a and c may have happened before"
+    );
+}
+
+#[tokio::test]
+async fn a_result_without_a_call_and_a_second_result_are_not_shown_to_the_model() {
+    let (id, log) = whole_log().await;
+    let end = log
+        .iter()
+        .rposition(|event| event.event.kind() == "tool_result")
+        .unwrap();
+    let mut log = log[..=end].to_vec();
+    let (mut stray, mut second) = (log[end].clone(), log[end].clone());
+    (stray.seq, second.seq) = (Some(end as u64 + 2), Some(end as u64 + 3));
+    if let Event::ToolResult {
+        call_id, output, ..
+    } = &mut stray.event
+    {
+        (*call_id, *output) = (
+            "call_ffffffffffffffffffffffffffffffff".parse().unwrap(),
+            "stray".into(),
+        );
+    }
+    if let Event::ToolResult { output, .. } = &mut second.event {
+        *output = "second".into();
+    }
+    log.extend([stray, second]);
+    let model = FunctionModel::new(script);
+    let world = World::new(std::sync::Arc::clone(&model));
+    let stored = log.clone();
+    world
+        .parts
+        .store
+        .write(move |tx| events::append(tx, id, 0, &stored, &[]))
+        .await
+        .unwrap();
+    let session: Session = world.open(id).await;
+    session.run(CancelSource::new().token()).await.unwrap();
+    let request = format!("{:?}", model.requests.lock().unwrap()[0].messages);
+    assert!(!request.contains("stray") && !request.contains("second"));
+}
+
+#[tokio::test]
+async fn a_call_left_open_before_something_was_said_is_settled_first() {
+    let (id, log) = whole_log().await;
+    let started = log
+        .iter()
+        .position(|event| event.event.kind() == "tool_info")
+        .unwrap();
+    let world = broken_off(id, &log[..=started]).await;
+    let session = world.open(id).await;
+    session.say("what happened?".into()).await.unwrap();
+    session.run(CancelSource::new().token()).await.unwrap();
+    let kinds = crate::world::kinds(&world.log(id).await);
+    let said = kinds.iter().rposition(|kind| *kind == "user_turn").unwrap();
+    assert_eq!(
+        kinds[said - 3..said],
+        ["tool_result", "tool_result", "tool_result"]
+    );
+}

@@ -1,0 +1,9 @@
+//! Sessions as a whole, on a real store, with a model that answers from what it is shown.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that meets what it did not expect fails"
+)]
+
+mod crash;
+mod turn;
+mod world;
