@@ -16,7 +16,7 @@ use crate::sample::{
     Counting, Place, SqlitePlace, entry, idle, recorded, request, session, start, user,
 };
 
-type Write<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+pub(crate) type Write<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
 async fn table(store: &Store) {
     store
@@ -37,20 +37,23 @@ async fn numbers(store: &Store) -> Vec<i64> {
         .unwrap()
 }
 
-/// Queues a job that runs until the returned sender is used or dropped, so that what is queued
-/// meanwhile waits together.
-async fn occupied(store: &Store) -> (SyncSender<()>, Write<'_>) {
-    let (go, gate) = sync_channel(1);
+/// Starts a job that runs until the returned sender is dropped, so that what is queued meanwhile
+/// waits together.
+pub(crate) async fn occupied(store: &Store) -> (SyncSender<()>, Write<'_>) {
+    let (go, gate) = sync_channel(0);
+    let (begun, beginning) = sync_channel(1);
     let mut busy: Write<'_> = Box::pin(store.write(move |_tx| {
-        // A second run of the job finds the sender gone, which opens the gate as well.
-        drop(gate.recv());
+        begun.send(()).unwrap();
+        // An error means that the sender is gone, which is the sign to go on.
+        gate.recv().unwrap_or_default();
         Ok(())
     }));
     assert!(matches!(poll!(&mut busy), Poll::Pending));
+    beginning.recv().unwrap();
     (go, busy)
 }
 
-async fn queued<'a>(jobs: impl IntoIterator<Item = Write<'a>>) -> Vec<Write<'a>> {
+pub(crate) async fn queued<'a>(jobs: impl IntoIterator<Item = Write<'a>>) -> Vec<Write<'a>> {
     let mut waiting = Vec::new();
     for mut job in jobs {
         assert!(matches!(poll!(&mut job), Poll::Pending));
@@ -66,7 +69,7 @@ async fn writes_that_wait_share_one_commit(place: &impl Place) {
     let (go, busy) = occupied(&store).await;
     let jobs = (0..32).map(|n| Box::pin(store.write(move |tx| put(tx, n))) as Write<'_>);
     let waiting = queued(jobs).await;
-    go.send(()).unwrap();
+    drop(go);
     busy.await.unwrap();
     for answer in join_all(waiting).await {
         answer.unwrap();
@@ -93,7 +96,7 @@ async fn a_failing_or_panicking_job_undoes_only_itself(place: &impl Place) {
         Box::pin(store.write(|tx| put(tx, 4))),
     ];
     let waiting = queued(jobs).await;
-    go.send(()).unwrap();
+    drop(go);
     busy.await.unwrap();
     let answers = join_all(waiting).await;
     assert!(answers[0].is_ok() && answers[3].is_ok());
@@ -118,7 +121,7 @@ async fn a_job_that_ends_its_transaction_does_not_take_others_with_it(place: &im
         Box::pin(store.write(|tx| put(tx, 3))),
     ];
     let waiting = queued(jobs).await;
-    go.send(()).unwrap();
+    drop(go);
     busy.await.unwrap();
     let answers = join_all(waiting).await;
     assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
@@ -136,7 +139,7 @@ async fn dropping_the_last_handle_finishes_what_was_queued(place: &impl Place) {
     // Nobody waits for the answers any more.
     drop((waiting, busy));
     drop(store);
-    go.send(()).unwrap();
+    drop(go);
     drop(other);
     assert_eq!(numbers(&place.open()).await, [0, 1, 2, 3, 4]);
 }
@@ -151,7 +154,7 @@ async fn the_last_handle_can_be_dropped_by_a_job(place: &impl Place) {
         inner
             .write(move |tx| {
                 let _kept = &kept;
-                drop(gate.recv());
+                gate.recv().unwrap_or_default();
                 put(tx, 7)
             })
             .await
@@ -371,9 +374,7 @@ async fn a_log_with_a_gap_is_damaged(place: &impl Place) {
         .unwrap();
     for missing in [4_i64, 2] {
         let text = store
-            .write(move |tx| {
-                tx.execute("DELETE FROM events WHERE seq = $1", &[missing.into()])
-            })
+            .write(move |tx| tx.execute("DELETE FROM events WHERE seq = $1", &[missing.into()]))
             .await;
         assert_eq!(text.unwrap(), 1);
         let error = store

@@ -13,13 +13,13 @@ use uuid::Uuid;
 
 /// Ids that count up from a base, unlike in every process and test that takes another base.
 #[derive(Debug)]
-pub struct Counting {
+pub(crate) struct Counting {
     base: u128,
     next: AtomicU64,
 }
 
 impl Counting {
-    pub fn from(base: u64) -> Self {
+    pub(crate) fn from(base: u64) -> Self {
         Self {
             base: u128::from(base) << 64,
             next: AtomicU64::new(1),
@@ -33,11 +33,11 @@ impl Ids for Counting {
     }
 }
 
-pub fn session(number: u64) -> SessionId {
+pub(crate) fn session(number: u64) -> SessionId {
     SessionId::mint(&Counting::from(number))
 }
 
-pub fn recorded(session: SessionId, ts: i64, event: Event) -> Recorded {
+pub(crate) fn recorded(session: SessionId, ts: i64, event: Event) -> Recorded {
     Recorded {
         ts: Timestamp(ts),
         seq: None,
@@ -46,7 +46,7 @@ pub fn recorded(session: SessionId, ts: i64, event: Event) -> Recorded {
     }
 }
 
-pub fn start(session: SessionId, ts: i64) -> Recorded {
+pub(crate) fn start(session: SessionId, ts: i64) -> Recorded {
     let event = Event::SessionStart {
         version: "0.1.0".to_owned(),
         cwd: PathBuf::from("/home/anna/project"),
@@ -59,12 +59,12 @@ pub fn start(session: SessionId, ts: i64) -> Recorded {
     recorded(session, ts, event)
 }
 
-pub fn user(session: SessionId, ts: i64, text: &str) -> Recorded {
+pub(crate) fn user(session: SessionId, ts: i64, text: &str) -> Recorded {
     let text = text.to_owned();
     recorded(session, ts, Event::UserTurn { text })
 }
 
-pub fn request(session: SessionId, ts: i64, model: &str) -> Recorded {
+pub(crate) fn request(session: SessionId, ts: i64, model: &str) -> Recorded {
     let event = Event::ModelRequest {
         model: model.to_owned(),
         messages: 2,
@@ -73,7 +73,7 @@ pub fn request(session: SessionId, ts: i64, model: &str) -> Recorded {
     recorded(session, ts, event)
 }
 
-pub fn idle(session: SessionId, ts: i64) -> Recorded {
+pub(crate) fn idle(session: SessionId, ts: i64) -> Recorded {
     let event = Event::StateChange {
         state: State::Idle,
         reason: Some(TurnEnd::Done),
@@ -81,7 +81,7 @@ pub fn idle(session: SessionId, ts: i64) -> Recorded {
     recorded(session, ts, event)
 }
 
-pub fn entry(ids: &dyn Ids, ts: i64, caller: &str) -> AuditEntry {
+pub(crate) fn entry(ids: &dyn Ids, ts: i64, caller: &str) -> AuditEntry {
     AuditEntry {
         id: AuditId::mint(ids),
         ts: Timestamp(ts),
@@ -99,24 +99,24 @@ pub fn entry(ids: &dyn Ids, ts: i64, caller: &str) -> AuditEntry {
 }
 
 /// Where a database is, and how it is opened. What another database has to bring to be tested.
-pub trait Place: Sync {
+pub(crate) trait Place: Sync {
     fn open(&self) -> Store;
 }
 
 /// A SQLite database in a folder that goes with it.
 #[derive(Debug)]
-pub struct SqlitePlace {
+pub(crate) struct SqlitePlace {
     folder: tempfile::TempDir,
 }
 
 impl SqlitePlace {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("home").join("castellan.db")
     }
 }
