@@ -1,0 +1,221 @@
+//! Answers in the shapes that servers have been seen to send.
+
+use super::*;
+use serde_json::json;
+
+fn answer(chunks: &[Value]) -> Result<ModelReply, Void> {
+    let mut answer = Answer::of_tools(["list"]);
+    for chunk in chunks {
+        answer.take(chunk).unwrap();
+    }
+    answer.finish()
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the callers make the value for this call"
+)]
+fn delta(delta: Value) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+}
+
+fn end(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+fn list(arguments: &str) -> Value {
+    delta(
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "list", "arguments": arguments}}]}),
+    )
+}
+
+#[test]
+fn words_and_reasoning_are_kept_apart() {
+    let reply = answer(&[
+        delta(json!({"role": "assistant", "content": null, "reasoning_content": "hm"})),
+        delta(json!({"reasoning": "m", "reasoning_content": "m"})),
+        delta(json!({"content": "yes", "reasoning": null})),
+        end("stop"),
+    ])
+    .unwrap();
+    assert_eq!(
+        (reply.text.as_str(), reply.reasoning.as_deref()),
+        ("yes", Some("hmm"))
+    );
+    assert_eq!(reply.finish, Finish::Stop);
+}
+
+#[test]
+fn content_may_be_a_list_of_parts() {
+    let reply = answer(&[delta(json!({"content": [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "a"},
+        "b",
+        {"type": "image"},
+    ]}))])
+    .unwrap();
+    assert_eq!(
+        (reply.text.as_str(), reply.reasoning.as_deref()),
+        ("ab", Some("hm"))
+    );
+}
+
+#[test]
+fn chunks_without_choices_or_deltas_do_no_harm() {
+    let reply = answer(&[
+        json!({}),
+        json!({"choices": []}),
+        json!({"choices": null, "error": null}),
+        json!({"choices": [{"delta": null}]}),
+        json!({"choices": [{}]}),
+        json!([1]),
+        delta(json!({"content": "a", "tool_calls": null, "function_call": null})),
+        json!({"choices": [{"index": 1, "delta": {"content": "other"}}]}),
+        end(""),
+        end("stop"),
+        json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}),
+    ])
+    .unwrap();
+    assert_eq!(reply.text, "a");
+    assert_eq!(
+        reply.usage,
+        Some(Usage {
+            prompt_tokens: 7,
+            completion_tokens: 2
+        })
+    );
+}
+
+#[test]
+fn why_it_stopped_is_judged_by_what_came() {
+    for (reason, finish) in [
+        ("stop", Finish::ToolCalls),
+        ("function_call", Finish::ToolCalls),
+        ("tool_calls", Finish::ToolCalls),
+        ("length", Finish::Length),
+    ] {
+        assert_eq!(
+            answer(&[list("{}"), end(reason)]).unwrap().finish,
+            finish,
+            "{reason}"
+        );
+    }
+    let text = delta(json!({"content": "a"}));
+    assert_eq!(answer(&[list("{}")]).unwrap().finish, Finish::ToolCalls);
+    assert_eq!(
+        answer(&[text.clone(), end("tool_calls")]).unwrap().finish,
+        Finish::Stop
+    );
+    let other = answer(&[text, end("repetition")]).unwrap().finish;
+    assert_eq!(other, Finish::Other("repetition".to_owned()));
+}
+
+#[test]
+fn of_several_reasons_the_gravest_counts() {
+    let reply = answer(&[list("{\"path\":\"/et"), end("length"), end("stop")]).unwrap();
+    assert_eq!(reply.finish, Finish::Length);
+    assert!(!reply.calls[0].complete);
+    let reply = answer(&[list("{}"), end("tool_calls"), end("stop")]).unwrap();
+    assert_eq!(reply.finish, Finish::ToolCalls);
+}
+
+#[test]
+fn a_call_that_is_whole_in_an_answer_cut_by_length_is_complete() {
+    let reply = answer(&[list("{\"path\":\"x\"}"), end("length")]).unwrap();
+    assert!(reply.calls[0].complete);
+}
+
+#[test]
+fn a_single_call_of_the_old_api_is_a_call() {
+    let reply = answer(&[
+        delta(json!({"function_call": {"name": "list", "arguments": "{\"a\""}})),
+        delta(json!({"function_call": {"arguments": ":1}"}})),
+        end("function_call"),
+    ])
+    .unwrap();
+    assert_eq!(
+        (
+            reply.calls[0].name.as_str(),
+            reply.calls[0].arguments.as_str()
+        ),
+        ("list", "{\"a\":1}")
+    );
+    assert_eq!(reply.calls[0].provider_id, None);
+}
+
+#[test]
+fn a_whole_message_is_an_answer_and_a_repeated_one_is_not_counted_twice() {
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "list", "arguments": "{}"}});
+    let whole = json!({"choices": [{
+        "message": {"role": "assistant", "content": "a", "tool_calls": [call("x"), call("x")]},
+        "finish_reason": "tool_calls",
+    }]});
+    let reply = answer(std::slice::from_ref(&whole)).unwrap();
+    assert_eq!((reply.text.as_str(), reply.calls.len()), ("a", 2));
+    let reply = answer(&[delta(json!({"content": "a"})), list("{}"), whole]).unwrap();
+    assert_eq!((reply.text.as_str(), reply.calls.len()), ("a", 1));
+}
+
+#[test]
+fn a_refusal_is_an_answer() {
+    assert_eq!(
+        answer(&[delta(json!({"refusal": "no"})), end("stop")])
+            .unwrap()
+            .text,
+        "no"
+    );
+}
+
+#[test]
+fn an_answer_of_nothing_is_none() {
+    assert_eq!(answer(&[]), Err(Void::Empty));
+    assert_eq!(
+        answer(&[
+            delta(json!({"role": "assistant", "content": ""})),
+            end("stop")
+        ]),
+        Err(Void::Empty)
+    );
+    assert_eq!(
+        answer(&[delta(json!({"content": "\n "})), end("stop")]),
+        Err(Void::Empty)
+    );
+    let reasoning = delta(json!({"reasoning": "hm"}));
+    assert_eq!(
+        answer(&[reasoning.clone(), end("stop")]),
+        Err(Void::OnlyReasoning)
+    );
+    assert_eq!(
+        answer(&[reasoning, end("length")]),
+        Err(Void::CutInReasoning)
+    );
+    assert_eq!(answer(&[end("content_filter")]), Err(Void::Withheld));
+    assert_eq!(
+        answer(&[delta(json!({"content": "a"})), end("error")]),
+        Err(Void::Failed)
+    );
+}
+
+#[test]
+fn blanks_beside_calls_are_no_words() {
+    let reply = answer(&[
+        delta(json!({"content": "\n\n"})),
+        list("{}"),
+        end("tool_calls"),
+    ])
+    .unwrap();
+    assert_eq!(reply.text, "");
+}
+
+#[test]
+fn an_error_in_the_place_of_a_chunk_is_the_servers_complaint() {
+    for chunk in [
+        json!({"error": {"message": "too hot", "code": 500}}),
+        json!({"error": "too hot"}),
+        json!({"object": "error", "message": "too hot"}),
+        json!({"choices": [{"delta": {"content": ""}, "finish_reason": "error"}], "error": {"message": "too hot"}}),
+    ] {
+        let complaint = Answer::default().take(&chunk).unwrap_err();
+        assert_eq!(complaint.message, "too hot", "{chunk}");
+    }
+}

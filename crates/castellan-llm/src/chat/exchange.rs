@@ -1,0 +1,330 @@
+//! One request and the reading of its answer.
+
+use castellan_core::{ErrorCode, ModelEvent, ModelReply, ModelRequest};
+use castellan_host::http::{Body, HeaderMap, HttpRequest, HttpResponse, header};
+use futures::SinkExt as _;
+use futures::channel::mpsc::Sender;
+use serde_json::Value;
+
+use super::Inner;
+use super::answer::{Answer, Void};
+use super::failure::{Failure, Retry, Site};
+use super::request::{self, Counting};
+use super::retry;
+use crate::complaint::{Complaint, tidy};
+use crate::models::authorize;
+use crate::sse::{EVENT_LIMIT, SseDecoder, SseEvent};
+
+/// How much of an error's body is read.
+pub(crate) const ERROR_LIMIT: usize = 64 * 1024;
+
+/// How much of an answer that is none is kept to be shown.
+const START: usize = 300;
+
+/// The end of a stream, in place of a chunk.
+const DONE: &str = "[DONE]";
+
+/// Where the words of an answer go while it arrives.
+pub(super) type Events = Sender<Result<ModelEvent, castellan_core::ModelError>>;
+
+/// Asks once.
+pub(super) async fn ask(
+    inner: &Inner,
+    request: &ModelRequest,
+    counting: Counting,
+    events: &mut Events,
+) -> Result<ModelReply, Failure> {
+    let model = inner.model().await?;
+    let site = inner.site(&model);
+    let body = request::body(request, &inner.settings, &model, counting);
+    let mut post = HttpRequest::post_json(inner.endpoint.chat(), body.to_string());
+    post.timeouts = inner.settings.timeouts;
+    let accepted = header::HeaderValue::from_static("text/event-stream, application/json");
+    post.headers.insert(header::ACCEPT, accepted);
+    authorize(&mut post, &site)?;
+    let response = inner
+        .http
+        .send(post)
+        .await
+        .map_err(|error| site.unanswered(&error))?;
+    if !response.status.is_success() {
+        let asked = retry::asked(&response.headers, inner.clock.now());
+        return Err(refusal(response, &site, asked).await);
+    }
+    let names = request.tools.iter().map(|tool| tool.name.as_str());
+    let reading = Reading {
+        site: &site,
+        content_type: content_type(&response.headers),
+        answer: Answer::of_tools(names),
+        start: Vec::new(),
+        noise: String::new(),
+        said_anything: false,
+    };
+    reading.read(response.body, events).await
+}
+
+/// The failure that an answer with an error status is.
+pub(crate) async fn refusal(
+    response: HttpResponse,
+    site: &Site<'_>,
+    asked: Option<std::time::Duration>,
+) -> Failure {
+    let status = response.status.as_u16();
+    // The status says enough where the body can't be read.
+    let body = response.body.read_limited(ERROR_LIMIT).await;
+    site.refused(
+        status,
+        &body.map(|body| body.text()).unwrap_or_default(),
+        asked,
+    )
+}
+
+/// The content type without its parameters, in lower case.
+pub(crate) fn content_type(headers: &HeaderMap) -> String {
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let kind = value
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default();
+    kind.trim().to_ascii_lowercase()
+}
+
+/// What an answer turns out to be. The first character tells: servers mislabel both kinds.
+enum Form {
+    Events,
+    Json,
+    Neither,
+}
+
+/// An answer that is being read.
+struct Reading<'a> {
+    site: &'a Site<'a>,
+    content_type: String,
+    answer: Answer,
+    /// The first bytes, to be shown where they are no answer.
+    start: Vec<u8>,
+    /// The first data that was no chunk.
+    noise: String,
+    /// Whether any event was a chunk of a chat.
+    said_anything: bool,
+}
+
+/// Whether more is to be read.
+#[derive(PartialEq, Eq)]
+enum More {
+    Yes,
+    No,
+}
+
+impl Reading<'_> {
+    async fn read(mut self, mut body: Body, events: &mut Events) -> Result<ModelReply, Failure> {
+        let mut first = Vec::new();
+        // Byte order marks and blanks say nothing about what follows.
+        while first
+            .iter()
+            .all(|byte: &u8| byte.is_ascii_whitespace() || *byte >= 0x80)
+        {
+            match body
+                .chunk()
+                .await
+                .map_err(|error| self.site.unanswered(&error))?
+            {
+                Some(chunk) => first.extend_from_slice(&chunk),
+                None => break,
+            }
+        }
+        match self.form(&first) {
+            Form::Neither => {
+                self.keep_start(&first);
+                Err(self.not_the_api())
+            }
+            Form::Json => {
+                self.read_json(first, body, events).await?;
+                self.finish()
+            }
+            Form::Events => {
+                self.read_events(first, body, events).await?;
+                self.finish()
+            }
+        }
+    }
+
+    fn form(&self, first: &[u8]) -> Form {
+        let is_page = matches!(
+            self.content_type.as_str(),
+            "text/html" | "application/xhtml+xml"
+        );
+        match first
+            .iter()
+            .find(|byte| !byte.is_ascii_whitespace() && **byte < 0x80)
+        {
+            Some(b'{' | b'[') if !is_page => Form::Json,
+            Some(b'<') => Form::Neither,
+            _ if is_page => Form::Neither,
+            _ => Form::Events,
+        }
+    }
+
+    /// A whole answer in one piece.
+    async fn read_json(
+        &mut self,
+        mut text: Vec<u8>,
+        mut body: Body,
+        events: &mut Events,
+    ) -> Result<(), Failure> {
+        while let Some(chunk) = body
+            .chunk()
+            .await
+            .map_err(|error| self.site.unanswered(&error))?
+        {
+            text.extend_from_slice(&chunk);
+            if text.len() > EVENT_LIMIT {
+                return Err(self.oversized());
+            }
+        }
+        self.keep_start(&text);
+        let Ok(value) = serde_json::from_slice::<Value>(&text) else {
+            return Err(self.site.broken("sent an answer that is broken JSON"));
+        };
+        self.take(&value, events).await?;
+        if self.said_anything {
+            Ok(())
+        } else {
+            Err(self.not_the_api())
+        }
+    }
+
+    async fn read_events(
+        &mut self,
+        first: Vec<u8>,
+        mut body: Body,
+        events: &mut Events,
+    ) -> Result<(), Failure> {
+        let mut decoder = SseDecoder::new();
+        let mut bytes = first;
+        loop {
+            self.keep_start(&bytes);
+            for event in decoder
+                .push(&bytes)
+                .map_err(|_too_large| self.oversized())?
+            {
+                if self.take_event(&event, events).await? == More::No {
+                    // What may follow is not waited for: some servers keep the stream open.
+                    return Ok(());
+                }
+            }
+            bytes = match body.chunk().await {
+                Ok(Some(chunk)) => chunk.into(),
+                Ok(None) => break,
+                // All of weight has been said.
+                Err(_) if self.answer.has_finished() => return Ok(()),
+                Err(error) => return Err(self.site.unanswered(&error)),
+            };
+        }
+        if let Some(event) = decoder.finish()
+            && self.take_event(&event, events).await? == More::No
+        {
+            return Ok(());
+        }
+        if self.answer.has_finished() {
+            return Ok(());
+        }
+        if !self.said_anything && self.content_type != "text/event-stream" && !self.start.is_empty()
+        {
+            return Err(self.not_the_api());
+        }
+        Err(self
+            .site
+            .broken("ended its answer before the model had finished"))
+    }
+
+    async fn take_event(&mut self, event: &SseEvent, events: &mut Events) -> Result<More, Failure> {
+        let data = event.data.trim();
+        if data == DONE {
+            return Ok(More::No);
+        }
+        if event.name == "error" {
+            return Err(self.site.failed_amid(&Complaint::from_body(data)));
+        }
+        if !data.starts_with('{') {
+            // A sign of life that is no comment, such as `ping`.
+            if self.noise.is_empty() {
+                self.noise = tidy(data);
+            }
+            return Ok(More::Yes);
+        }
+        match serde_json::from_str(data) {
+            Ok(chunk) => self.take(&chunk, events).await?,
+            Err(_) => return Err(self.site.broken("sent an event that is broken JSON")),
+        }
+        Ok(More::Yes)
+    }
+
+    async fn take(&mut self, chunk: &Value, events: &mut Events) -> Result<(), Failure> {
+        let arrived = self
+            .answer
+            .take(chunk)
+            .map_err(|complaint| self.site.failed_amid(&complaint))?;
+        self.said_anything |= chunk.get("choices").is_some();
+        for event in arrived {
+            // Nobody listens any more; the answer is still read to its end or until it is dropped.
+            drop(events.send(Ok(event)).await);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<ModelReply, Failure> {
+        let site = self.site;
+        self.answer.finish().map_err(|void| match void {
+            Void::CutInReasoning => site.fail(
+                ErrorCode::ModelProtocol,
+                Retry::Never,
+                format!(
+                    "the model `{}` ran out of output tokens before it answered",
+                    site.model
+                ),
+                "allow more output tokens (max_tokens in extra_body) or less reasoning",
+            ),
+            Void::Withheld => site.fail(
+                ErrorCode::ModelRejected,
+                Retry::Never,
+                format!(
+                    "the server at {} withheld the answer (content filter)",
+                    site.address
+                ),
+                "",
+            ),
+            Void::Failed => site.broken("broke off its answer with an error"),
+            Void::OnlyReasoning => site.broken("sent reasoning and no answer"),
+            Void::Empty if self.noise.is_empty() => site.broken("sent an empty answer"),
+            Void::Empty => site.broken(&format!("sent no answer, only `{}`", self.noise)),
+        })
+    }
+
+    fn keep_start(&mut self, bytes: &[u8]) {
+        if self.start.len() < START {
+            let room = START - self.start.len();
+            self.start.extend(bytes.iter().take(room));
+        }
+    }
+
+    fn not_the_api(&self) -> Failure {
+        let start = tidy(&String::from_utf8_lossy(&self.start));
+        self.site.not_the_api(&self.content_type, &start)
+    }
+
+    fn oversized(&self) -> Failure {
+        self.site.fail(
+            ErrorCode::ModelProtocol,
+            Retry::Never,
+            format!(
+                "{} sent an event of more than {EVENT_LIMIT} bytes",
+                self.site.address
+            ),
+            "",
+        )
+    }
+}
