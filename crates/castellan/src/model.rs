@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use castellan_core::Model;
 use castellan_core::nearest::likely;
+use castellan_core::{Model, ModelError};
 use castellan_host::{Environment, HttpClient};
 use castellan_llm::probe::{Found, Looked, Probe, ProbeReport, Sight};
 use castellan_llm::{ApiKey, ChatModel, ChatSettings};
@@ -43,6 +43,7 @@ pub(crate) async fn choose(world: &World, args: &ModelArgs) -> Result<Chosen, Co
         settings.api_key = ApiKey::new(key);
         settings.key_source = "--api-key".to_owned();
     }
+    require_address(&settings)?;
     let keys = settings
         .api_key
         .iter()
@@ -54,10 +55,31 @@ pub(crate) async fn choose(world: &World, args: &ModelArgs) -> Result<Chosen, Co
         Arc::clone(&world.clock),
         Arc::clone(&world.ids),
     );
+    // Which model it is belongs into the record from the first request on.
+    model
+        .settle()
+        .await
+        .map_err(|ModelError { message, hint, .. }| CommandError::failed(message).hint(hint))?;
     Ok(Chosen {
         model: Arc::new(model),
         keys,
     })
+}
+
+/// A base URL that is none is wrong usage, to be said before anything begins.
+fn require_address(settings: &ChatSettings) -> Result<(), CommandError> {
+    let base_url = settings.base_url.trim();
+    let rest = base_url
+        .strip_prefix("http://")
+        .or_else(|| base_url.strip_prefix("https://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.contains(char::is_whitespace) => Ok(()),
+        _ => Err(CommandError::usage(format!(
+            "`{base_url}` is not the address of a model server (model `{}`)",
+            settings.name
+        ))
+        .hint("it looks like http://127.0.0.1:11434/v1")),
+    }
 }
 
 async fn settings(

@@ -212,7 +212,7 @@ impl Bench {
                 Event::ApproveRequest { cycle_id, items } => Some((cycle_id, items)),
                 _ => None,
             });
-        let (cycle_id, items) = last.expect("somebody was asked");
+        let (cycle_id, items) = last.unwrap();
         let asked = |call: &Pending| {
             let item = items
                 .iter()

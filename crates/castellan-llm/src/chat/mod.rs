@@ -92,6 +92,19 @@ impl ChatModel {
     }
 }
 
+impl ChatModel {
+    /// Finds out which model will be asked, where none was named: the first one the server lists
+    /// that seems to chat. Without this the first request does it.
+    ///
+    /// # Errors
+    /// [`ModelError`] where the server can't be asked or lists none.
+    pub async fn settle(&self) -> Result<&ModelInfo, ModelError> {
+        let settled = self.0.model().await;
+        settled.map_err(|failure| failure.error)?;
+        Ok(self.info())
+    }
+}
+
 impl Model for ChatModel {
     fn info(&self) -> &ModelInfo {
         self.0.settled.get().unwrap_or(&self.0.info)

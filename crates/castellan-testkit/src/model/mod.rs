@@ -46,6 +46,8 @@ struct Shared {
 #[derive(Debug)]
 struct Script {
     replies: VecDeque<Reply>,
+    /// Answers what the script has no reply for.
+    otherwise: Option<fn(&RecordedRequest) -> Reply>,
     models: Reply,
     requests: Vec<RecordedRequest>,
     unexpected: Vec<RecordedRequest>,
@@ -67,6 +69,7 @@ impl ModelServer {
         let shared = Arc::new(Shared {
             script: Mutex::new(Script {
                 replies: replies.into_iter().collect(),
+                otherwise: None,
                 models: Reply::json(200, &json!({"object": "list", "data": [{"id": MODEL}]})),
                 requests: Vec::new(),
                 unexpected: Vec::new(),
@@ -85,6 +88,14 @@ impl ModelServer {
             address,
             acceptor: Some(acceptor),
         }
+    }
+
+    /// A server whose answer is a function of the request, however often it is asked.
+    #[must_use]
+    pub fn answering(answer: fn(&RecordedRequest) -> Reply) -> Self {
+        let server = Self::scripted([]);
+        server.shared.script().otherwise = Some(answer);
+        server
     }
 
     /// What goes into a configuration: `http://127.0.0.1:PORT/v1`.
@@ -201,6 +212,8 @@ impl Shared {
         let place = script.replies.iter().position(|reply| reply.fits(&request));
         let reply = if let Some(reply) = place.and_then(|place| script.replies.remove(place)) {
             reply
+        } else if let Some(answer) = script.otherwise {
+            answer(&request)
         } else {
             let left = script.replies.len();
             script.unexpected.push(request);

@@ -1,0 +1,198 @@
+//! Wrong use, broken files, servers that are none: a clear error each, and nothing is lost.
+
+use castellan_testkit::{Home, ModelServer, Reply};
+use serde_json::json;
+
+use crate::program::{config, home_with, run, turn};
+
+fn error(home: &Home, args: &[&str]) -> (i32, String) {
+    let run = run(home, args);
+    (run.code, run.stderr)
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    let home = Home::new();
+    for args in [
+        &["nonsense"][..],
+        &["exec", "--max-turns", "0", "go"],
+        &["exec", "--yes-to", "write_file:src", "go"],
+        &["exec", "--resume", "ws_123456", "go"],
+        &["exec", "--resume", "nothing", "go"],
+        &["exec", "--cwd", "/does/not/exist", "go"],
+        &["exec", "  "],
+        &["tools", "bahs"],
+        &["tools", "--surface", "moon"],
+        &["audit", "--since", "soon"],
+        &["trace", "show", "ws_123456"],
+        &[],
+    ] {
+        let (code, stderr) = error(&home, args);
+        assert_eq!(code, 2, "{args:?}: {stderr}");
+        assert!(!stderr.is_empty(), "{args:?}");
+    }
+    assert!(error(&home, &["tools", "bahs"]).1.contains("bash"));
+}
+
+#[test]
+fn a_typo_in_the_configuration_is_named_with_line_and_nearest_key() {
+    let home = Home::new();
+    home.write_config("[models.a]\nbase_url = \"http://x\"\napi_kye_env = \"K\"\n");
+    let (code, stderr) = error(&home, &["exec", "go"]);
+    assert_eq!(code, 2);
+    for part in [
+        "config.toml",
+        "line 3",
+        "api_kye_env",
+        "did you mean `api_key_env`",
+    ] {
+        assert!(stderr.contains(part), "{part} not in {stderr}");
+    }
+    let doctor = run(&home, &["doctor"]);
+    assert_eq!(doctor.code, 1);
+    assert!(doctor.stdout.contains("line 3"), "{}", doctor.stdout);
+}
+
+#[test]
+fn a_page_instead_of_a_model_is_said_to_be_one() {
+    let server = ModelServer::scripted([Reply::html("<html><title>Router login</title></html>")]);
+    let home = home_with(&server);
+    let (code, stderr) = error(&home, &["exec", "go"]);
+    assert_eq!(code, 1);
+    for part in [server.base_url().as_str(), "text/html", "/v1"] {
+        assert!(stderr.contains(part), "{part} not in {stderr}");
+    }
+    assert_eq!(server.requests().len(), 1, "a page is not asked again");
+}
+
+#[test]
+fn an_address_that_is_none_and_a_server_that_is_not_there_are_named() {
+    let home = Home::new();
+    let (code, stderr) = error(&home, &["exec", "--base-url", "localhost:8080", "go"]);
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("`localhost:8080` is not the address"),
+        "{stderr}"
+    );
+    let (code, stderr) = error(
+        &home,
+        &["exec", "--base-url", "http://127.0.0.1:9/v1", "go"],
+    );
+    assert_eq!(code, 1);
+    assert!(stderr.contains("127.0.0.1:9"), "{stderr}");
+}
+
+/// A home with a session in its database.
+fn used_home() -> (Home, String) {
+    let home = Home::new();
+    let id = turn(&home, &[("bash", json!({"command": "true"}))]).session();
+    (home, id)
+}
+
+#[test]
+fn a_database_from_the_future_is_refused_and_kept() {
+    let (home, _) = used_home();
+    let file = home.castellan_home().join("castellan.db");
+    let database = rusqlite::Connection::open(&file).unwrap();
+    database.pragma_update(None, "user_version", 999).unwrap();
+    drop(database);
+    let before = std::fs::read(&file).unwrap();
+    let (code, stderr) = error(&home, &["sessions"]);
+    assert_eq!(code, 1);
+    assert!(
+        stderr.contains("999") && stderr.contains("newer"),
+        "{stderr}"
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_kept() {
+    let home = Home::new();
+    let file = home.castellan_home().join("castellan.db");
+    let server = ModelServer::scripted([]);
+    home.write_config(&config(&server));
+    std::fs::write(&file, "this is my diary, not a database\n".repeat(100)).unwrap();
+    let (code, stderr) = error(&home, &["exec", "go"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("castellan.db"), "{stderr}");
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .starts_with("this is my diary")
+    );
+    assert!(
+        server.requests().is_empty(),
+        "nothing was asked without a record"
+    );
+}
+
+#[test]
+fn a_damaged_database_is_said_to_be_one() {
+    let (home, _) = used_home();
+    let file = home.castellan_home().join("castellan.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let from = bytes.len() / 4;
+    bytes[from..].fill(0x5a);
+    std::fs::write(&file, &bytes).unwrap();
+    let doctor = run(&home, &["doctor"]);
+    assert_eq!(doctor.code, 1, "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("castellan.db"), "{}", doctor.stdout);
+    assert_eq!(std::fs::read(&file).unwrap().len(), bytes.len());
+}
+
+#[test]
+fn a_folder_that_can_not_be_used_is_named() {
+    let home = Home::new();
+    let mut command = home.command(crate::program::PROGRAM);
+    home.write("file", "");
+    command
+        .args(["sessions"])
+        .env("CASTELLAN_HOME", home.workspace().join("file/below"));
+    let run: crate::program::Run = command.output().unwrap().into();
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("file/below"), "{}", run.stderr);
+}
+
+#[test]
+fn five_megabytes_of_arguments_arrive_whole() {
+    let home = Home::new();
+    let content = "0123456789abcde\n".repeat(5_000_000 / 16);
+    turn(
+        &home,
+        &[("write_file", json!({"path": "big.txt", "content": content}))],
+    );
+    assert!(home.read("big.txt") == Some(content));
+}
+
+#[test]
+fn a_command_too_long_for_the_system_says_so() {
+    let home = Home::new();
+    let command = format!("echo {}", "x".repeat(5_000_000));
+    let run = turn(&home, &[("bash", json!({"command": command}))]);
+    let (_, output) = &run.results()[0];
+    assert!(
+        output.len() < 1000 && output.contains("could not be started"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_damaged_log_is_an_error_and_not_another_story() {
+    let (home, id) = used_home();
+    let file = home.castellan_home().join("castellan.db");
+    let database = rusqlite::Connection::open(&file).unwrap();
+    database
+        .execute("UPDATE events SET kind = 'fortune' WHERE seq = 3", [])
+        .unwrap();
+    database
+        .execute(
+            "UPDATE events SET body = '{\"kind\":\"fortune\"}' WHERE seq = 3",
+            [],
+        )
+        .unwrap();
+    drop(database);
+    let (code, stderr) = error(&home, &["exec", "--resume", &id, "go"]);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("fortune"), "{stderr}");
+}
