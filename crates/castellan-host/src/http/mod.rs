@@ -9,6 +9,7 @@ mod error;
 mod redirect;
 
 use std::error::Error as _;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -121,10 +122,17 @@ pub struct HttpResponse {
 
 /// The client. Clones share its pool of connections.
 #[derive(Debug, Clone)]
-pub struct HttpClient {
-    client: Client,
-    /// Why there is no TLS, where the system has no usable certificate roots.
-    without_tls: Option<String>,
+pub struct HttpClient(Arc<Clients>);
+
+/// Two clients, since reading the system's certificate roots costs several times what the rest of a
+/// start costs, and a model on this machine needs none.
+#[derive(Debug)]
+struct Clients {
+    proxies: Vec<Proxy>,
+    /// Knows no certificate roots.
+    plain: Client,
+    /// Made by the first request that needs it; the reason where the system has no usable roots.
+    secure: OnceLock<Result<Client, String>>,
 }
 
 impl HttpClient {
@@ -135,40 +143,41 @@ impl HttpClient {
     pub fn new(environment: &Environment) -> Result<Self, HttpError> {
         // Another part of the program may have installed it before, which is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let builder = || -> Result<ClientBuilder, HttpError> {
-            let mut builder = Client::builder()
-                .user_agent(concat!("castellan/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(CONNECT)
-                .tcp_nodelay(true)
-                // Redirects are followed here, where headers can be taken off.
-                .redirect(Policy::none())
-                .referer(false)
-                .no_proxy();
-            for proxy in proxies(environment)? {
-                builder = builder.proxy(proxy);
-            }
-            Ok(builder)
-        };
-        match builder()?.build() {
-            Ok(client) => Ok(Self {
-                client,
-                without_tls: None,
+        let proxies = proxies(environment)?;
+        let plain = builder(&proxies)
+            .tls_certs_only([])
+            .build()
+            .map_err(|error| HttpError::Client {
+                reason: error::chain(&error),
+            })?;
+        Ok(Self(Arc::new(Clients {
+            proxies,
+            plain,
+            secure: OnceLock::new(),
+        })))
+    }
+
+    /// The client for an address.
+    fn client(&self, url: &Url) -> Result<&Client, HttpError> {
+        // A proxy may be spoken to over TLS itself.
+        if url.scheme() != "https" && self.0.proxies.is_empty() {
+            return Ok(&self.0.plain);
+        }
+        let secure = self.0.secure.get_or_init(|| {
+            builder(&self.0.proxies)
+                .build()
+                .map_err(|error| error::chain(&error))
+        });
+        match secure {
+            Ok(client) => Ok(client),
+            Err(_) if url.scheme() != "https" => Ok(&self.0.plain),
+            Err(reason) => Err(HttpError::Unreachable {
+                host: error::host(url),
+                reason: format!(
+                    "no TLS without certificate roots ({reason}): install the system's CA \
+                     certificates or set SSL_CERT_FILE"
+                ),
             }),
-            Err(error) => {
-                // No certificate roots on this system. Plain HTTP, to a local model above all,
-                // needs none; a request over TLS is told why it cannot be.
-                let client =
-                    builder()?
-                        .tls_certs_only([])
-                        .build()
-                        .map_err(|error| HttpError::Client {
-                            reason: error::chain(&error),
-                        })?;
-                Ok(Self {
-                    client,
-                    without_tls: Some(error::chain(&error)),
-                })
-            }
         }
     }
 
@@ -229,17 +238,8 @@ impl HttpClient {
         body: Option<Bytes>,
         timeouts: Timeouts,
     ) -> Result<reqwest::Response, HttpError> {
-        if let (Some(reason), "https") = (&self.without_tls, url.scheme()) {
-            return Err(HttpError::Unreachable {
-                host: error::host(url),
-                reason: format!(
-                    "no TLS without certificate roots ({reason}): install the system's CA \
-                     certificates or set SSL_CERT_FILE"
-                ),
-            });
-        }
         let mut request = self
-            .client
+            .client(url)?
             .request(method.clone(), url.clone())
             .headers(headers.clone());
         if let Some(body) = body {
@@ -257,6 +257,20 @@ impl HttpClient {
             }),
         }
     }
+}
+
+fn builder(proxies: &[Proxy]) -> ClientBuilder {
+    let builder = Client::builder()
+        .user_agent(concat!("castellan/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .tcp_nodelay(true)
+        // Redirects are followed here, where headers can be taken off.
+        .redirect(Policy::none())
+        .referer(false)
+        .no_proxy();
+    proxies
+        .iter()
+        .fold(builder, |builder, proxy| builder.proxy(proxy.clone()))
 }
 
 /// Reads an address the way the client itself does.
