@@ -1,0 +1,9 @@
+//! The file tools on real files. Bytes on disk are compared, not the tools' own words.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that meets what it did not expect fails"
+)]
+
+mod drive;
+mod read_file;
+mod write_file;
