@@ -5,12 +5,15 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::SessionId;
 
 /// Where a call comes from, and where a tool may appear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Surface {
     /// A session a person talks to.
@@ -69,7 +72,7 @@ impl std::str::FromStr for Surface {
 }
 
 /// Who stands behind a call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "id", rename_all = "snake_case")]
 pub enum Principal {
     /// The person at the terminal, by the name of the OS user.
@@ -97,7 +100,7 @@ impl fmt::Display for Principal {
 }
 
 /// Something a caller may do beyond calling ordinary tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
     /// May confirm high-impact calls.
@@ -105,7 +108,7 @@ pub enum Capability {
 }
 
 /// The resolved origin of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Caller {
     /// Who it is.
     pub principal: Principal,

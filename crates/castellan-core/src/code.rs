@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
         /// Why a call or a request failed, as one stable word.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+        )]
         pub enum ErrorCode {
             $($(#[$doc])* #[serde(rename = $text)] $variant),+
         }

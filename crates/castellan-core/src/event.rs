@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ use crate::time::Timestamp;
 use crate::tool::{Effect, Preview, SessionEffect};
 
 /// An event with when and where it happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recorded {
     /// When.
     pub ts: Timestamp,
@@ -34,7 +35,7 @@ pub struct Recorded {
 }
 
 /// What a session is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Waiting for the model.
@@ -48,7 +49,7 @@ pub enum State {
 }
 
 /// Why a turn is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnEnd {
     /// The model said all it wanted.
@@ -62,7 +63,7 @@ pub enum TurnEnd {
 }
 
 /// A call in a list of calls.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallItem {
     /// The call.
     pub call_id: CallId,
@@ -73,7 +74,7 @@ pub struct CallItem {
 }
 
 /// A call somebody has to decide about.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalItem {
     /// The call.
     pub call_id: CallId,
@@ -90,7 +91,7 @@ pub struct ApprovalItem {
 }
 
 /// What was decided about one call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// The call.
     pub call_id: CallId,
@@ -102,7 +103,7 @@ pub struct Answer {
 }
 
 /// What policy said about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// It may run.
@@ -114,7 +115,7 @@ pub enum Decision {
 }
 
 /// What happened. `kind` on the wire.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
     /// A session began.

@@ -30,8 +30,11 @@ pub struct InvalidId {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+        )]
         #[serde(into = "String", try_from = "String")]
+        #[schemars(with = "String")]
         pub struct $name(Uuid);
 
         impl $name {

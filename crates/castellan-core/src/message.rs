@@ -1,11 +1,12 @@
 //! The conversation as a model is shown it, independent of any provider's wire.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::id::CallId;
 
 /// A tool call exactly as a model sent it, before anything has been made of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RawCall {
     /// The id the provider gave, if any. Not unique: some providers send a constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +33,7 @@ const fn is_complete(complete: &bool) -> bool {
 }
 
 /// A call in the history: what the model sent, under the id minted for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IssuedCall {
     /// Unique in the whole store.
     pub call_id: CallId,

@@ -1,6 +1,7 @@
 //! The port through which a model is reached, and the one stream of events every provider becomes.
 
 use futures::stream::BoxStream;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,7 +43,7 @@ pub struct ModelInfo {
 }
 
 /// Why a model stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// It had said all it wanted.
@@ -58,7 +59,7 @@ pub enum Finish {
 }
 
 /// Tokens used by one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Tokens read.
     pub prompt_tokens: u64,

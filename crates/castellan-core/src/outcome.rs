@@ -3,12 +3,13 @@
 //! A denial, a timeout and a failure are outcomes, not errors of the program: each says what
 //! happened, whether repeating helps, and what the call may have changed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::code::ErrorCode;
 
 /// What a call may have changed in the world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectStatus {
     /// Nothing was changed.

@@ -29,7 +29,9 @@ use crate::port::{Elicitation, Progress};
 use crate::time::Clock;
 
 /// What a call of a tool can do to the world.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// It only reads.
@@ -155,7 +157,7 @@ fn parameter_schema<P: JsonSchema>() -> Value {
 }
 
 /// How the bytes of a file are known again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileMark {
     /// SHA-256 of the content in hexadecimal, or of what identifies a file too large to hash.
     pub digest: String,
@@ -165,7 +167,7 @@ pub struct FileMark {
 
 /// What a call leaves behind in the session that made it. Recorded with its result, so that a
 /// resumed session knows it too.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SessionEffect {
     /// The session knows the content of this file.
@@ -207,7 +209,7 @@ impl SessionView {
 }
 
 /// What a person or a rule is shown of a call, as data that each surface draws in its own way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Preview {
     /// The call speaks for itself.

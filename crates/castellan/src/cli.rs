@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Print the page about events, for the documentation
+    #[command(name = "__events", hide = true)]
+    Events,
 }
 
 #[derive(Debug, Args)]

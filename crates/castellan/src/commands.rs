@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod sessions;
 pub(crate) mod tools;

@@ -60,6 +60,10 @@ fn run(command: Command, environment: Environment) -> Result<(), CommandError> {
             commands::config::path(&home);
             return Ok(());
         }
+        Command::Events => {
+            commands::events::run();
+            return Ok(());
+        }
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -99,6 +103,6 @@ async fn dispatch(
             commands::trace::stats(&file, args.json)
         }
         Command::Audit(args) => commands::audit::run(&world, &args).await,
-        Command::Doctor | Command::Config(_) => Ok(()),
+        Command::Doctor | Command::Config(_) | Command::Events => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 use super::{Tree, Violation};
 
 const REFUSED: &[&str] = &[
-    "utils", "util", "common", "helpers", "helper", "misc", "manager", "managers", "handler",
+    "utils", "util", "common", "helpers", "misc", "manager", "managers", "handler",
     "handlers",
 ];
 

@@ -447,7 +447,7 @@ async fn a_session_is_listed_as_its_events_tell(place: &impl Place) {
         ("Fix the login bug", Some("second-model"))
     );
     assert_eq!((row.state.as_str(), row.last_seq), ("idle", 6));
-    assert_eq!(row.cwd.to_str(), Some("/home/anna/project"));
+    assert_eq!(row.cwd.to_str(), Some("/home/me/project"));
     let row = store.read(move |tx| sessions::get(tx, old)).await.unwrap();
     assert_eq!((row.state.as_str(), row.last_seq), ("thinking", 5));
 }

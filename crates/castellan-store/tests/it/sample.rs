@@ -49,7 +49,7 @@ pub(crate) fn recorded(session: SessionId, ts: i64, event: Event) -> Recorded {
 pub(crate) fn start(session: SessionId, ts: i64) -> Recorded {
     let event = Event::SessionStart {
         version: "0.1.0".to_owned(),
-        cwd: PathBuf::from("/home/anna/project"),
+        cwd: PathBuf::from("/home/me/project"),
         caller: Caller {
             principal: Principal::Person("anna".to_owned()),
             surface: Surface::Interactive,

@@ -53,9 +53,10 @@ fn killed_at(home: &Home, args: &[&str], lines: usize, spin: u32) -> Vec<Value> 
         .read_to_string(&mut printed)
         .unwrap();
     child.wait().unwrap();
-    let whole = printed.rfind('\n').map_or(0, |end| end + 1);
-    printed[..whole]
-        .lines()
+    // A line without its end may be torn.
+    printed
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }

@@ -1,7 +1,6 @@
 //! The whole program in a sealed home, against a scripted model over real HTTP.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     reason = "a test that meets what it did not expect fails"
 )]
 
