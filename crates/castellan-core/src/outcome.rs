@@ -189,9 +189,18 @@ impl Outcome {
             | Self::TimedOut { output, .. }
             | Self::Cancelled { output, .. } => output,
             Self::Failed {
-                what, retry, next, ..
+                output: mut text,
+                what,
+                retry,
+                next,
+                ..
             } => {
-                let mut text = format!("Error: {what}.");
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                text.push_str("Error: ");
+                text.push_str(&what);
+                text.push('.');
                 if !next.is_empty() {
                     text.push_str(&format_sentence(&next));
                 }
@@ -233,6 +242,15 @@ mod tests {
         }
         .into_text();
         assert!(text.contains("policy") && text.contains("no network") && text.contains("useless"));
+    }
+
+    #[test]
+    fn what_a_failed_call_had_said_is_read_before_the_error() {
+        let mut failed = Outcome::failed("exit code 2", "");
+        if let Outcome::Failed { output, .. } = &mut failed {
+            *output = "warning: unused".to_owned();
+        }
+        assert_eq!(failed.into_text(), "warning: unused\nError: exit code 2.");
     }
 
     #[test]

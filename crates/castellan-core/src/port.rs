@@ -12,9 +12,26 @@ pub trait Progress: Send + Sync {
     fn advance(&self, done: u64, total: Option<u64>, message: &str);
 }
 
-/// A [`Progress`] that nobody watches.
+/// Where the whole of an output goes that is too long for its outcome.
+pub trait Overflow: Send + Sync {
+    /// Takes the next piece of the whole output, from its beginning on.
+    fn push(&self, text: &str);
+
+    /// Where it is, for the outcome to name; `None` where nothing was pushed.
+    fn place(&self) -> Option<String>;
+}
+
+/// A [`Progress`] that nobody watches and an [`Overflow`] that keeps nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
+
+impl Overflow for Unwatched {
+    fn push(&self, _text: &str) {}
+
+    fn place(&self) -> Option<String> {
+        None
+    }
+}
 
 impl Progress for Unwatched {
     fn output(&self, _text: &str) {}

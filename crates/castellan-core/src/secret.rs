@@ -1,30 +1,35 @@
 //! Secrets: which values a tool's spec marks, and how they are kept out of every record.
 
-use serde_json::{Map, Value};
+use std::sync::Arc;
 
-/// What stands in a record where a marked value was.
+use crate::id::CallId;
+
+/// What a value that must not be shown prints as.
 pub const CONCEALED: &str = "[secret]";
+
+/// What stands, wherever it could be recorded or shown, for a marked value. The value itself is
+/// known only to the gate that made the handle.
+#[must_use]
+pub fn handle(call_id: CallId, name: &str) -> String {
+    format!("{HANDLE}{call_id}.{name}")
+}
+
+/// Whether `text` has the form of a handle.
+#[must_use]
+pub fn is_handle(text: &str) -> bool {
+    text.starts_with(HANDLE)
+}
+
+const HANDLE: &str = "secret:";
 
 /// What stands in text where a known secret was.
 pub const REDACTED: &str = "[redacted]";
-
-/// `arguments` with the values of the marked properties replaced.
-#[must_use]
-pub fn conceal(arguments: &Map<String, Value>, marked: &[String]) -> Map<String, Value> {
-    let mut shown = arguments.clone();
-    for name in marked {
-        if let Some(value) = shown.get_mut(name) {
-            *value = Value::String(CONCEALED.to_owned());
-        }
-    }
-    shown
-}
 
 /// The secrets this process knows, to be cut out of whatever tools return.
 #[derive(Clone, Default)]
 pub struct Redaction {
     /// Longest first, so that a secret that contains another is taken whole.
-    known: Vec<String>,
+    known: Arc<[String]>,
 }
 
 impl Redaction {
@@ -40,18 +45,63 @@ impl Redaction {
             .collect();
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
-        Self { known }
+        Self {
+            known: known.into(),
+        }
     }
 
     /// `text` without the known secrets.
     #[must_use]
     pub fn apply(&self, mut text: String) -> String {
-        for secret in &self.known {
+        for secret in self.known.iter() {
             if text.contains(secret.as_str()) {
                 text = text.replace(secret.as_str(), REDACTED);
             }
         }
         text
+    }
+
+    /// Where the longest end of `text` begins that is the beginning of a secret.
+    fn possible_beginning(&self, text: &str) -> usize {
+        let longest = self.known.first().map_or(0, |secret| secret.len() - 1);
+        let from = text.len().saturating_sub(longest);
+        (from..text.len())
+            .filter_map(|start| Some((start, text.get(start..)?)))
+            .find(|(_, end)| self.known.iter().any(|secret| secret.starts_with(end)))
+            .map_or(text.len(), |(start, _)| start)
+    }
+}
+
+/// Redacts text that arrives in pieces: a secret is found wherever the pieces were cut.
+#[derive(Debug, Clone, Default)]
+pub struct RedactedStream {
+    redaction: Redaction,
+    held: String,
+}
+
+impl RedactedStream {
+    /// A stream without the secrets of `redaction`.
+    #[must_use]
+    pub const fn new(redaction: Redaction) -> Self {
+        Self {
+            redaction,
+            held: String::new(),
+        }
+    }
+
+    /// Takes a piece; returns what can be let out. An end that may be the beginning of a secret is
+    /// held back until the next piece.
+    pub fn push(&mut self, piece: &str) -> String {
+        self.held.push_str(piece);
+        let mut text = self.redaction.apply(std::mem::take(&mut self.held));
+        let end = self.redaction.possible_beginning(&text);
+        self.held = text.split_off(end);
+        text
+    }
+
+    /// What was held back, at the end.
+    pub fn finish(&mut self) -> String {
+        std::mem::take(&mut self.held)
     }
 }
 
@@ -67,16 +117,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_marked_argument_is_not_in_the_record() {
-        let arguments = serde_json::json!({"agent_token": "t0p", "name": "w1"});
-        let shown = conceal(
-            arguments.as_object().unwrap(),
-            &["agent_token".into(), "other".into()],
-        );
-        assert_eq!(
-            Value::Object(shown),
-            serde_json::json!({"agent_token": CONCEALED, "name": "w1"})
-        );
+    fn a_secret_is_cut_out_of_a_stream_wherever_its_pieces_end() {
+        let text = "a sk-test-123 b sk-test-12x sk-test-123";
+        for size in 1..text.len() {
+            let mut stream = RedactedStream::new(Redaction::new(["sk-test-123".to_owned()]));
+            let mut out = String::new();
+            for piece in text.as_bytes().chunks(size) {
+                out.push_str(&stream.push(std::str::from_utf8(piece).unwrap()));
+                assert!(!out.contains("sk-test-123"));
+            }
+            out.push_str(&stream.finish());
+            assert_eq!(
+                out, "a [redacted] b sk-test-12x [redacted]",
+                "pieces of {size}"
+            );
+        }
     }
 
     #[test]

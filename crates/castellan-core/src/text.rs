@@ -10,8 +10,8 @@ pub struct Cut {
     pub omitted: usize,
 }
 
-/// `text` within `limit` bytes: its head and its tail with a marker between them that says how
-/// much is missing and where the whole stands. `None` where it fits.
+/// `text` within `limit` bytes and a marker: its head and its tail with a line between them that says
+/// how much is missing and where the whole stands. `None` where it fits.
 ///
 /// Cuts fall on line ends where one is near, never inside a character.
 #[must_use]
@@ -36,6 +36,42 @@ pub fn head_and_tail(text: &str, limit: usize, whole: Option<&str>) -> Option<Cu
         omitted: middle.len(),
         text: format!("{head}{marker}{tail}"),
     })
+}
+
+/// Bytes in hexadecimal.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
+}
+
+/// An error and what caused it, in one line. A cause that only repeats what was said is left out.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.ends_with(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// What a panic said.
+#[must_use]
+pub fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
 }
 
 /// `text` cut to at most `limit` characters, the cut shown by an ellipsis.

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -25,7 +25,8 @@ use crate::cancel::Cancel;
 use crate::id::{CallId, SessionId};
 use crate::model::Model;
 use crate::outcome::Outcome;
-use crate::port::{Elicitation, Progress};
+use crate::port::{Elicitation, Overflow, Progress};
+use crate::secret::Redaction;
 use crate::time::Clock;
 
 /// What a call of a tool can do to the world.
@@ -233,6 +234,10 @@ pub enum Preview {
         beginning: String,
         /// What a careful reader should know; may be empty.
         note: String,
+        /// The content that would be replaced or added to, so that a decision about it does not
+        /// cover other content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<FileMark>,
     },
 }
 
@@ -274,6 +279,29 @@ impl Inspection {
     }
 }
 
+/// The files that the calls of one batch have left behind, for the calls that come after them.
+#[derive(Debug, Clone, Default)]
+pub struct Left(Arc<Mutex<BTreeMap<PathBuf, FileMark>>>);
+
+impl Left {
+    /// Takes note of what a call left behind.
+    pub fn take(&self, effects: &[SessionEffect]) {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for effect in effects {
+            if let SessionEffect::FileSeen { path, mark } = effect {
+                left.insert(path.clone(), mark.clone());
+            }
+        }
+    }
+
+    /// Whether an earlier call left the file at `path` with this content.
+    #[must_use]
+    pub fn has(&self, path: &Path, mark: &FileMark) -> bool {
+        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        left.get(path) == Some(mark)
+    }
+}
+
 /// What a running call is given.
 #[derive(Clone)]
 pub struct CallContext {
@@ -285,6 +313,12 @@ pub struct CallContext {
     pub cancel: Cancel,
     /// Where to report to.
     pub progress: Arc<dyn Progress>,
+    /// Where output goes that is too long for the outcome.
+    pub overflow: Arc<dyn Overflow>,
+    /// The secrets to cut out of what is kept or shown before the outcome is.
+    pub redaction: Redaction,
+    /// What earlier calls of the same batch left behind, by resolved path.
+    pub left: Left,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// A model to ask, where the surface has one.
@@ -308,8 +342,6 @@ pub struct Report {
     pub outcome: Outcome,
     /// What it leaves behind in the session.
     pub session: Vec<SessionEffect>,
-    /// The result as data, where the tool's spec has an output schema.
-    pub structured: Option<Value>,
 }
 
 impl From<Outcome> for Report {
@@ -317,7 +349,6 @@ impl From<Outcome> for Report {
         Self {
             outcome,
             session: Vec::new(),
-            structured: None,
         }
     }
 }

@@ -4,12 +4,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use castellan_core::bm25::Index;
 use castellan_core::caller::Surface;
 use castellan_core::model::ToolCard;
 use castellan_core::nearest::nearest;
 use castellan_core::outcome::{EffectStatus, Outcome, Retry};
+use castellan_core::text::shorten;
 use castellan_core::{ErrorCode, Tool, ToolSpec};
 
 use crate::error::Error;
@@ -33,6 +35,8 @@ const KNOWN_PREFIXES: [&str; 6] = [
 pub struct Catalog {
     tools: Vec<Arc<dyn Tool>>,
     by_name: HashMap<String, usize>,
+    /// Made by the first search.
+    index: OnceLock<Index>,
 }
 
 impl fmt::Debug for Catalog {
@@ -62,7 +66,11 @@ impl Catalog {
                 return Err(Error::DuplicateTool(spec.name.clone()));
             }
         }
-        Ok(Self { tools, by_name })
+        Ok(Self {
+            tools,
+            by_name,
+            index: OnceLock::new(),
+        })
     }
 
     /// Every spec, in order.
@@ -81,6 +89,26 @@ impl Catalog {
         self.by_name
             .get(name)
             .and_then(|position| self.tools.get(*position))
+    }
+
+    /// The tools that fit a few words best, by name, summary and description, best first.
+    #[must_use]
+    pub fn search(&self, query: &str, limit: usize) -> Vec<&ToolSpec> {
+        let index = self.index.get_or_init(|| {
+            Index::new(self.specs().map(|spec| {
+                [
+                    (&spec.name, 3.0),
+                    (&spec.summary, 2.0),
+                    (&spec.description, 1.0),
+                    (&spec.domain, 1.0),
+                ]
+                .map(|(text, weight)| (text.as_str(), weight))
+            }))
+        });
+        let hits = index.search(query, limit).into_iter();
+        hits.filter_map(|hit| self.tools.get(hit.index))
+            .map(|tool| tool.spec())
+            .collect()
     }
 
     /// What a model on `surface` is told of its tools.
@@ -132,7 +160,8 @@ impl Catalog {
                 let name = &tool.spec().name;
                 Ok((
                     tool,
-                    (name != sent).then(|| format!("tool name `{sent}` taken as `{name}`")),
+                    (name != sent)
+                        .then(|| format!("tool name `{}` taken as `{name}`", shorten(sent, 80))),
                 ))
             }
             Some(tool) => Err(Outcome::Failed {
@@ -146,7 +175,7 @@ impl Catalog {
             None => Err(Outcome::Failed {
                 output: String::new(),
                 code: ErrorCode::ToolNotFound,
-                what: format!("there is no tool named `{name}`"),
+                what: format!("there is no tool named `{}`", shorten(name, 80)),
                 effect: EffectStatus::None,
                 retry: Retry::Useless,
                 next: self.names(name, surface),

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use castellan_core::port::Progress;
-use castellan_core::secret::Redaction;
-use castellan_core::text::plain;
+use castellan_core::secret::{RedactedStream, Redaction};
+use castellan_core::text::{panic_words, plain};
 use castellan_core::tool::{CallContext, Report};
 use castellan_core::{Call, CallId, Cancel, Clock, EffectStatus, ErrorCode, Event, Outcome, Tool};
 use futures::channel::oneshot;
@@ -117,7 +117,9 @@ async fn run(
     } else {
         EffectStatus::Unknown
     };
+    let left = context.left.clone();
     let report = supervise(call, context, deadline, &output, may_change, cancel).await;
+    left.take(&report.session);
     output.close();
     Ended {
         call_id,
@@ -155,12 +157,12 @@ async fn supervise(
                 grace = clock.sleep(CANCEL_GRACE).fuse();
             }
             () = &mut grace => {
-                let output = "cancelled; it did not stop by itself and was ended".to_owned();
+                let output = "cancelled; it did not stop by itself and was given up".to_owned();
                 return Outcome::Cancelled { output, effect: may_change }.into();
             }
             () = &mut late => {
                 let seconds = deadline.as_secs();
-                let output = format!("timed out after {seconds} s and was ended");
+                let output = format!("timed out after {seconds} s and was given up");
                 return Outcome::TimedOut { output, effect: may_change }.into();
             }
             _ = flush.tick() => output.flush(),
@@ -171,11 +173,7 @@ async fn supervise(
 fn broken(error: JoinError, effect: EffectStatus) -> Outcome {
     let what = match error.try_into_panic() {
         Ok(panic) => {
-            let words = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
+            let words = panic_words(&*panic);
             format!("the tool broke down (a defect of the tool itself: {words})")
         }
         Err(_) => "the tool was stopped from outside".to_owned(),
@@ -194,13 +192,12 @@ fn broken(error: JoinError, effect: EffectStatus) -> Outcome {
 pub(crate) struct LiveOutput {
     call_id: CallId,
     recorder: Arc<dyn Recorder>,
-    redaction: Redaction,
     limit: usize,
     state: Mutex<Live>,
 }
 
-#[derive(Default)]
 struct Live {
+    redacted: RedactedStream,
     waiting: String,
     shown: usize,
     closed: bool,
@@ -213,12 +210,17 @@ impl LiveOutput {
         redaction: Redaction,
         limit: usize,
     ) -> Self {
+        let state = Live {
+            redacted: RedactedStream::new(redaction),
+            waiting: String::new(),
+            shown: 0,
+            closed: false,
+        };
         Self {
             call_id,
             recorder,
-            redaction,
             limit,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -235,7 +237,8 @@ impl LiveOutput {
     /// Shows the rest. Nothing is shown afterwards.
     fn close(&self) {
         let mut live = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = std::mem::take(&mut live.waiting);
+        let mut text = std::mem::take(&mut live.waiting);
+        text.push_str(&live.redacted.finish());
         self.show(&mut live, &text);
         live.closed = true;
     }
@@ -245,7 +248,7 @@ impl LiveOutput {
             return;
         }
         live.shown += text.len();
-        let mut text = self.redaction.apply(plain(text));
+        let mut text = plain(text);
         if live.shown > self.limit {
             text = format!("[live output ends here, after {} bytes]\n", self.limit);
         }
@@ -262,7 +265,8 @@ impl Progress for LiveOutput {
         if live.closed || live.shown > self.limit {
             return;
         }
-        live.waiting.push_str(text);
+        let text = live.redacted.push(text);
+        live.waiting.push_str(&text);
         if live.waiting.len() >= FLUSH_AT {
             let text = std::mem::take(&mut live.waiting);
             self.show(&mut live, &text);

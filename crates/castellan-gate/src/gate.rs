@@ -7,26 +7,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use castellan_core::caller::Claim;
-use castellan_core::event::{Answer, ApprovalItem, CallItem, Decision};
+use castellan_core::event::{Answer, ApprovalItem, Decision};
 use castellan_core::id::AuditId;
 use castellan_core::message::IssuedCall;
 use castellan_core::port::Elicitation;
 use castellan_core::secret::Redaction;
-use castellan_core::tool::{CallContext, Report, SessionView};
+use castellan_core::tool::SessionView;
 use castellan_core::{
-    CallId, Caller, Cancel, Clock, CycleId, Event, Ids, Model, Outcome, Principals, SessionId,
+    CallId, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, Outcome, Principals, SessionId,
+    Surface,
 };
 use castellan_store::audit::{AuditEntry, ReadCount, minute_of};
-use futures::future::FutureExt as _;
-use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::catalog::Catalog;
+use crate::desk::Desk;
 use crate::error::Error;
-use crate::execute::{Ended, LiveOutput, Ready, start};
-use crate::govern::{Permission, Verdict, decide};
-use crate::prepare::{Prepared, Refused, prepare, summary};
+use crate::govern::Permission;
+use crate::prepare::{conceal, prepare};
 use crate::recorder::Recorder;
-use crate::seal::seal;
+use crate::vault::Vault;
+
+/// How long looking at what a call would do may take.
+const INSPECTION: Duration = Duration::from_secs(30);
 
 /// How the gate behaves.
 #[derive(Debug, Clone)]
@@ -41,12 +43,13 @@ pub struct Settings {
 
 /// The one path of every tool call.
 pub struct Gate {
-    catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<Catalog>,
     principals: Arc<dyn Principals>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    redaction: Redaction,
-    settings: Settings,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) redaction: Redaction,
+    pub(crate) settings: Settings,
+    pub(crate) vault: Vault,
     /// Read-only calls since the last audit write, by caller and minute.
     reads: Mutex<HashMap<(String, i64), u64>>,
 }
@@ -173,6 +176,7 @@ impl Gate {
             ids,
             redaction,
             settings,
+            vault: Vault::default(),
             reads: Mutex::default(),
         }
     }
@@ -183,7 +187,14 @@ impl Gate {
         &self.catalog
     }
 
-    /// Walks the calls through every step. Each call that is over has its result recorded.
+    /// The call as it may be recorded: values that its tool marks as secret are swapped for handles,
+    /// which [`handle`](Self::handle) understands. To be done before a call is recorded anywhere.
+    pub fn conceal(&self, surface: Surface, issued: IssuedCall) -> IssuedCall {
+        conceal(&self.catalog, &self.vault, surface, issued)
+    }
+
+    /// Walks the calls through every step. Each call that is over has its result recorded; the last
+    /// ones are noted and left for the caller to commit together with what follows from them.
     ///
     /// Where a person must decide about any of them, none is run, and the batch is handed in again
     /// with the answers. Handing in a batch again is safe as long as none of its calls was
@@ -193,16 +204,32 @@ impl Gate {
     /// [`Error::Unidentified`], or [`Error::Record`] where what happens could not be recorded;
     /// calls whose start was not recorded have not run.
     pub async fn handle(&self, batch: Batch<'_>) -> Result<Handled, Error> {
-        let caller = self.principals.resolve(batch.claim)?;
-        let desk = Desk {
-            gate: self,
-            caller,
-            batch: &batch,
+        let desk = match self.principals.resolve(batch.claim) {
+            Ok(caller) => Desk::new(self, caller, &batch),
+            Err(unidentified) => {
+                self.turn_away(&batch);
+                batch.recorder.commit().await?;
+                return Err(unidentified.into());
+            }
         };
         let mut judged = Vec::with_capacity(batch.calls.len());
         for pending in batch.calls {
-            let surface = desk.caller.surface;
-            match prepare(&self.catalog, surface, &pending.issued, &batch.view).await {
+            let prepared = prepare(
+                (&self.catalog, &self.vault),
+                batch.claim.surface,
+                &pending.issued,
+                &batch.view,
+            );
+            // Looking may hang, on a dead network folder for one.
+            let prepared = tokio::select! {
+                biased;
+                prepared = prepared => prepared,
+                () = batch.cancel.clone() => Err(desk.unprepared(pending, ErrorCode::Cancelled)),
+                () = self.clock.sleep(INSPECTION) => {
+                    Err(desk.unprepared(pending, ErrorCode::TimedOut))
+                }
+            };
+            match prepared {
                 Ok(prepared) => judged.push((pending, desk.judge(pending, prepared))),
                 Err(refused) => desk.refuse(refused),
             }
@@ -215,16 +242,35 @@ impl Gate {
         for (pending, (prepared, verdict)) in judged {
             match &pending.answer {
                 Some(answer) if !answer.approve => {
-                    desk.deny(&prepared, "the person", denial_reason(&answer.feedback));
+                    desk.deny(&prepared, "the person", &answer.feedback);
                 }
                 _ if verdict.decision == Decision::Deny => {
-                    desk.deny(&prepared, verdict.by, verdict.reason);
+                    desk.deny(&prepared, verdict.by, &verdict.reason);
                 }
                 _ => allowed.push((pending, prepared)),
             }
         }
         desk.run(allowed).await?;
         Ok(Handled::Finished)
+    }
+
+    /// Records that calls of an unidentified caller were not even looked at.
+    fn turn_away(&self, batch: &Batch<'_>) {
+        for pending in batch.calls {
+            batch.recorder.audit(self.audit_entry(
+                batch.claim,
+                None,
+                &Ended {
+                    call_id: pending.issued.call_id,
+                    name: castellan_core::text::shorten(&pending.issued.raw.name, 64),
+                    session: batch.view.session,
+                    params: String::new(),
+                    duration_ms: 0,
+                    outcome: "denied",
+                    code: Some(ErrorCode::Denied),
+                },
+            ));
+        }
     }
 
     /// Records the outcome of a call that did not run to its end under this gate: it was stopped
@@ -236,28 +282,27 @@ impl Gate {
             session,
         } = unrun;
         let (is_error, effect, code) = (outcome.is_error(), outcome.effect(), outcome.code());
-        let word = outcome.word().to_owned();
-        recorder.audit(AuditEntry {
-            id: AuditId::mint(&*self.ids),
-            ts: self.clock.now(),
-            caller: claim.principal.to_string(),
-            claimed: None,
-            tool: name.clone(),
-            source: claim.surface.to_string(),
-            session,
-            call_id,
-            outcome: word.clone(),
-            code: code.map(|code| code.to_string()),
-            duration_ms: 0,
-            params: String::new(),
-        });
+        let word = outcome.word();
+        recorder.audit(self.audit_entry(
+            claim,
+            Some(&claim.principal.to_string()),
+            &Ended {
+                call_id,
+                name: name.clone(),
+                session,
+                params: String::new(),
+                duration_ms: 0,
+                outcome: word,
+                code,
+            },
+        ));
         recorder.note(Event::ToolResult {
             call_id,
             name,
             output: outcome.into_text(),
             is_error,
             effect,
-            outcome: word,
+            outcome: word.to_owned(),
             code,
             duration_ms: 0,
             spill: None,
@@ -265,8 +310,33 @@ impl Gate {
         });
     }
 
+    /// The audit row of a call that is over. `caller` is who made it, where that was accepted.
+    pub(crate) fn audit_entry(
+        &self,
+        claim: &Claim,
+        caller: Option<&str>,
+        ended: &Ended,
+    ) -> AuditEntry {
+        let claimed = claim.principal.to_string();
+        let caller = caller.unwrap_or("unidentified").to_owned();
+        AuditEntry {
+            id: AuditId::mint(&*self.ids),
+            ts: self.clock.now(),
+            claimed: (claimed != caller).then_some(claimed),
+            caller,
+            tool: ended.name.clone(),
+            source: claim.surface.to_string(),
+            session: ended.session,
+            call_id: ended.call_id,
+            outcome: ended.outcome.to_owned(),
+            code: ended.code.map(|code| code.to_string()),
+            duration_ms: ended.duration_ms,
+            params: ended.params.clone(),
+        }
+    }
+
     /// Counts a read-only call; [`take_reads`](Self::take_reads) hands the counts over.
-    fn count_read(&self, caller: &str) {
+    pub(crate) fn count_read(&self, caller: &str) {
         let minute = minute_of(self.clock.now());
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         *reads.entry((caller.to_owned(), minute)).or_default() += 1;
@@ -286,328 +356,13 @@ impl Gate {
     }
 }
 
-fn denial_reason(feedback: &str) -> String {
-    if feedback.is_empty() {
-        "they gave no reason".to_owned()
-    } else {
-        feedback.to_owned()
-    }
-}
-
-/// One batch on its way through the gate.
-struct Desk<'a> {
-    gate: &'a Gate,
-    caller: Caller,
-    batch: &'a Batch<'a>,
-}
-
-/// What a result needs to know of the call it ends.
-struct Subject {
-    name: String,
-    params: String,
-    read_only: bool,
-}
-
-impl Desk<'_> {
-    /// Governs one prepared call and notes what it is and what was decided.
-    fn judge(&self, pending: &Pending, prepared: Prepared) -> (Prepared, Verdict) {
-        let spec = prepared.tool.spec();
-        let verdict = decide(
-            spec,
-            &prepared.inspection,
-            &self.caller,
-            self.batch.permission,
-        );
-        let recorder = &self.batch.recorder;
-        if !pending.prepared {
-            recorder.note(Event::ToolPrepared {
-                call_id: prepared.call_id,
-                name: spec.name.clone(),
-                arguments: prepared.arguments.clone(),
-                repairs: prepared.repairs.clone(),
-                header: prepared.inspection.header.clone(),
-                label: prepared.inspection.label.clone(),
-                effects: spec.effects.clone(),
-            });
-        }
-        if !pending.prepared || (pending.asked.is_some() && verdict.decision != Decision::Ask) {
-            recorder.note(Event::Policy {
-                call_id: prepared.call_id,
-                decision: verdict.decision,
-                by: verdict.by.to_owned(),
-                reason: verdict.reason.clone(),
-            });
-        }
-        (prepared, verdict)
-    }
-
-    /// The round of asking that is open now, if any call needs one; opens it where it is new.
-    fn ask(&self, judged: &[(&Pending, (Prepared, Verdict))]) -> Option<CycleId> {
-        let open: Vec<(Option<&Asked>, ApprovalItem)> = judged
-            .iter()
-            .filter(|(_, (_, verdict))| verdict.decision == Decision::Ask)
-            .map(|(pending, judged)| (*pending, item(judged)))
-            .filter(|(pending, item)| !is_answered(pending, item))
-            .map(|(pending, item)| (pending.asked.as_ref(), item))
-            .collect();
-        let (first, _) = open.first()?;
-        let still_open = first.filter(|first| {
-            open.iter().all(|(asked, item)| {
-                asked.is_some_and(|asked| asked.cycle_id == first.cycle_id && asked.item == *item)
-            })
-        });
-        if let Some(asked) = still_open {
-            return Some(asked.cycle_id);
-        }
-        let cycle_id = CycleId::mint(&*self.gate.ids);
-        let items = open.into_iter().map(|(_, item)| item).collect();
-        self.batch
-            .recorder
-            .note(Event::ApproveRequest { cycle_id, items });
-        Some(cycle_id)
-    }
-
-    fn refuse(&self, refused: Refused) {
-        let Refused {
-            call_id,
-            name,
-            outcome,
-            params,
-        } = refused;
-        let ended = Ended {
-            call_id,
-            report: outcome.into(),
-            duration: Duration::ZERO,
-        };
-        self.close(
-            Subject {
-                name,
-                params,
-                read_only: false,
-            },
-            ended,
-            "",
-        );
-    }
-
-    fn deny(&self, prepared: &Prepared, by: &str, reason: String) {
-        let subject = subject(prepared);
-        let report = Outcome::Denied {
-            by: by.to_owned(),
-            reason,
-        }
-        .into();
-        let ended = Ended {
-            call_id: prepared.call_id,
-            report,
-            duration: Duration::ZERO,
-        };
-        self.close(subject, ended, "");
-    }
-
-    /// Runs what may run; every result is recorded as soon as it is there.
-    async fn run(&self, allowed: Vec<(&Pending, Prepared)>) -> Result<(), Error> {
-        let recorder = &self.batch.recorder;
-        self.resolve_by_policy(&allowed);
-        let items: Vec<CallItem> = allowed
-            .iter()
-            .map(|(_, prepared)| CallItem {
-                call_id: prepared.call_id,
-                name: prepared.tool.spec().name.clone(),
-                header: prepared.inspection.header.clone(),
-            })
-            .collect();
-        if !items.is_empty() {
-            recorder.note(Event::ToolInfo { items });
-        }
-        // From here on a call counts as started: the record must say so before it is true.
-        recorder.commit().await?;
-        let mut subjects = HashMap::with_capacity(allowed.len());
-        let mut calls = Vec::with_capacity(allowed.len());
-        for (pending, prepared) in allowed {
-            let feedback = pending
-                .answer
-                .as_ref()
-                .map_or("", |answer| answer.feedback.as_str());
-            subjects.insert(prepared.call_id, (subject(&prepared), feedback));
-            calls.push(self.ready(prepared));
-        }
-        let mut running: FuturesUnordered<_> = start(calls, self.gate.settings.parallel)
-            .into_iter()
-            .collect();
-        while let Some(ended) = running.next().await {
-            let mut next = Some(ended);
-            // What else is over by now shares the commit.
-            while let Some(ended) = next {
-                if let Some((subject, feedback)) = subjects.remove(&ended.call_id) {
-                    self.close(subject, ended, feedback);
-                }
-                next = running.next().now_or_never().flatten();
-            }
-            recorder.commit().await?;
-        }
-        Ok(())
-    }
-
-    /// A round of asking that policy has answered meanwhile is closed, so that no surface shows it
-    /// as open.
-    fn resolve_by_policy(&self, allowed: &[(&Pending, Prepared)]) {
-        let mut rounds: Vec<(CycleId, Vec<Answer>)> = Vec::new();
-        for (pending, prepared) in allowed
-            .iter()
-            .filter(|(pending, _)| pending.answer.is_none())
-        {
-            let Some(Asked { cycle_id, .. }) = &pending.asked else {
-                continue;
-            };
-            let call_id = prepared.call_id;
-            let answer = Answer {
-                call_id,
-                approve: true,
-                feedback: String::new(),
-            };
-            match rounds.iter_mut().find(|(round, _)| round == cycle_id) {
-                Some((_, answers)) => answers.push(answer),
-                None => rounds.push((*cycle_id, vec![answer])),
-            }
-        }
-        for (cycle_id, answers) in rounds {
-            let by = "policy".to_owned();
-            self.batch.recorder.note(Event::ApprovalResolved {
-                cycle_id,
-                by,
-                answers,
-            });
-        }
-    }
-
-    fn ready(&self, prepared: Prepared) -> Ready {
-        let gate = self.gate;
-        let output = Arc::new(LiveOutput::new(
-            prepared.call_id,
-            Arc::clone(&self.batch.recorder),
-            gate.redaction.clone(),
-            self.batch.view.result_limit,
-        ));
-        Ready {
-            tool: prepared.tool,
-            call: prepared.call,
-            paths: prepared.inspection.paths,
-            deadline: prepared
-                .inspection
-                .deadline
-                .unwrap_or(gate.settings.timeout),
-            context: CallContext {
-                call_id: prepared.call_id,
-                view: Arc::clone(&self.batch.view),
-                cancel: self.batch.cancel.clone(),
-                progress: Arc::clone(&output) as _,
-                clock: Arc::clone(&gate.clock),
-                model: self.batch.model.clone(),
-                elicitation: self.batch.elicitation.clone(),
-            },
-            output,
-        }
-    }
-
-    /// Seals a result and notes it together with its audit row.
-    fn close(&self, subject: Subject, ended: Ended, feedback: &str) {
-        let gate = self.gate;
-        let Report {
-            mut outcome,
-            session,
-            structured: _,
-        } = ended.report;
-        if !feedback.is_empty()
-            && let Outcome::Done { output, .. } = &mut outcome
-        {
-            output.push_str("\n[The person approved this call and added: ");
-            output.push_str(feedback);
-            output.push(']');
-        }
-        let (is_error, effect, code) = (outcome.is_error(), outcome.effect(), outcome.code());
-        let word = outcome.word();
-        let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
-        let view = &self.batch.view;
-        let folder = view.session.map_or_else(
-            || gate.settings.spill.clone(),
-            |session| gate.settings.spill.join(session.to_string()),
-        );
-        let sealed = seal(
-            outcome,
-            ended.call_id,
-            &gate.redaction,
-            view.result_limit,
-            &folder,
-        );
-        if subject.read_only && !is_error {
-            gate.count_read(&self.caller.principal.to_string());
-        } else {
-            let claimed = &self.batch.claim.principal;
-            self.batch.recorder.audit(AuditEntry {
-                id: AuditId::mint(&*gate.ids),
-                ts: gate.clock.now(),
-                caller: self.caller.principal.to_string(),
-                claimed: (*claimed != self.caller.principal).then(|| claimed.to_string()),
-                tool: subject.name.clone(),
-                source: self.caller.surface.to_string(),
-                session: view.session,
-                call_id: ended.call_id,
-                outcome: word.to_owned(),
-                code: code.map(|code| code.to_string()),
-                duration_ms,
-                params: subject.params,
-            });
-        }
-        self.batch.recorder.note(Event::ToolResult {
-            call_id: ended.call_id,
-            name: subject.name,
-            output: sealed.text,
-            is_error,
-            effect,
-            outcome: word.to_owned(),
-            code,
-            duration_ms,
-            spill: sealed.spill,
-            session_effects: session,
-        });
-    }
-}
-
-/// A call as a person is shown it.
-fn item((prepared, verdict): &(Prepared, Verdict)) -> ApprovalItem {
-    ApprovalItem {
-        call_id: prepared.call_id,
-        name: prepared.tool.spec().name.clone(),
-        header: prepared.inspection.header.clone(),
-        label: prepared.inspection.label.clone(),
-        preview: prepared.inspection.preview.clone(),
-        reason: verdict.reason.clone(),
-    }
-}
-
-/// Whether a person has decided about the call as it is now. A yes counts only for what they were
-/// shown: where the call would do something else by now, they are asked again.
-fn is_answered(pending: &Pending, now: &ApprovalItem) -> bool {
-    let shown = pending
-        .asked
-        .as_ref()
-        .is_some_and(|asked| asked.item == *now);
-    pending
-        .answer
-        .as_ref()
-        .is_some_and(|answer| !answer.approve || shown)
-}
-
-fn subject(prepared: &Prepared) -> Subject {
-    let spec = prepared.tool.spec();
-    let mut params = summary(&prepared.arguments);
-    for path in &prepared.inspection.paths {
-        params = format!("{}; {params}", path.display());
-    }
-    Subject {
-        name: spec.name.clone(),
-        params,
-        read_only: spec.is_read_only(),
-    }
+/// What the audit keeps of a call that is over.
+pub(crate) struct Ended {
+    pub(crate) call_id: CallId,
+    pub(crate) name: String,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) params: String,
+    pub(crate) duration_ms: u64,
+    pub(crate) outcome: &'static str,
+    pub(crate) code: Option<ErrorCode>,
 }

@@ -11,14 +11,17 @@
 //! Start reading at [`gate`], which walks the steps; each step has a file of its own.
 
 pub mod catalog;
+mod desk;
 pub mod error;
 mod execute;
 pub mod gate;
 pub mod govern;
+mod overflow;
 mod prepare;
 pub mod recorder;
 mod seal;
 pub mod trace;
+mod vault;
 
 pub use catalog::Catalog;
 pub use error::Error;

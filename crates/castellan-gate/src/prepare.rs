@@ -7,13 +7,13 @@ use castellan_core::arguments::{fit, read};
 use castellan_core::caller::Surface;
 use castellan_core::message::IssuedCall;
 use castellan_core::outcome::{EffectStatus, Retry};
-use castellan_core::secret::conceal;
 use castellan_core::text::shorten;
 use castellan_core::tool::{Inspection, SessionView, right_shape};
 use castellan_core::{Call, CallId, ErrorCode, Outcome, Tool};
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
+use crate::vault::Vault;
 
 /// A call that can be judged and run.
 pub(crate) struct Prepared {
@@ -22,6 +22,8 @@ pub(crate) struct Prepared {
     pub(crate) call: Box<dyn Call>,
     /// With marked secrets concealed: for records only.
     pub(crate) arguments: Map<String, Value>,
+    /// What was asked for, without content.
+    pub(crate) params: String,
     pub(crate) repairs: Vec<String>,
     pub(crate) inspection: Inspection,
 }
@@ -36,9 +38,39 @@ pub(crate) struct Refused {
     pub(crate) params: String,
 }
 
+/// What stands for arguments that were kept out of the record because they could not be read and
+/// their tool takes secrets.
+const UNREADABLE: &str = "unreadable_and_not_recorded";
+
+/// The call as it may be recorded: marked secrets swapped for handles.
+pub(crate) fn conceal(
+    catalog: &Catalog,
+    vault: &Vault,
+    surface: Surface,
+    mut issued: IssuedCall,
+) -> IssuedCall {
+    let Ok((tool, _)) = catalog.find(&issued.raw.name, surface) else {
+        return issued;
+    };
+    let spec = tool.spec();
+    if spec.secret_parameters.is_empty() {
+        return issued;
+    }
+    let raw = &mut issued.raw;
+    match read(&raw.arguments, spec.primary_key.as_deref()) {
+        Ok(mut read) => {
+            if vault.conceal(issued.call_id, &mut read.object, &spec.secret_parameters) {
+                raw.arguments = Value::Object(read.object).to_string();
+            }
+        }
+        Err(_) => raw.arguments = format!("{{\"{UNREADABLE}\": {}}}", raw.arguments.len()),
+    }
+    issued
+}
+
 /// Prepares one call.
 pub(crate) async fn prepare(
-    catalog: &Catalog,
+    (catalog, vault): (&Catalog, &Vault),
     surface: Surface,
     issued: &IssuedCall,
     view: &SessionView,
@@ -66,7 +98,7 @@ pub(crate) async fn prepare(
         repairs.extend(fitted);
         Ok(read.object)
     });
-    let arguments = arguments.map_err(|problem| {
+    let mut arguments = arguments.map_err(|problem| {
         let what = format!("wrong arguments for {}: {problem}", spec.name);
         refused(
             &spec.name,
@@ -74,8 +106,14 @@ pub(crate) async fn prepare(
             unread(),
         )
     })?;
-    let recorded = conceal(&arguments, &spec.secret_parameters);
+    let mut recorded = arguments.clone();
+    vault.conceal(call_id, &mut recorded, &spec.secret_parameters);
     let params = summary(&recorded);
+    if let Err(name) = vault.reveal(&mut arguments, &spec.secret_parameters) {
+        let what = format!("the secret that `{name}` refers to is not known here any more");
+        let outcome = Outcome::invalid(what, "get it again, and use what you then get");
+        return Err(refused(&spec.name, outcome, params));
+    }
     let mut call = tool
         .parse(arguments)
         .map_err(|outcome| refused(&spec.name, outcome, params.clone()))?;
@@ -88,6 +126,7 @@ pub(crate) async fn prepare(
         tool: Arc::clone(tool),
         call,
         arguments: recorded,
+        params,
         repairs,
         inspection,
     })
@@ -109,7 +148,7 @@ fn cut_off(arguments: &str) -> Outcome {
 }
 
 /// What was asked for in one line: names and sizes, no content.
-pub(crate) fn summary(arguments: &Map<String, Value>) -> String {
+fn summary(arguments: &Map<String, Value>) -> String {
     let parts: Vec<String> = arguments
         .iter()
         .map(|(name, value)| match value {

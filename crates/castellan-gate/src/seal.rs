@@ -1,13 +1,12 @@
 //! Seal: the one seam through which every tool's output reaches a model and a record.
 
-use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use castellan_core::secret::Redaction;
 use castellan_core::text::{head_and_tail, plain};
-use castellan_core::{CallId, Outcome};
+
+use crate::overflow::create;
 
 /// What an empty output is said to be: some model servers refuse empty results, and a model that
 /// reads nothing tends to call again.
@@ -19,18 +18,13 @@ pub(crate) struct Sealed {
     pub(crate) spill: Option<PathBuf>,
 }
 
-/// Makes an outcome's text fit for a model: plain, without known secrets, within `limit` bytes.
+/// Makes the text of an outcome fit for a model: plain, without known secrets, within `limit` bytes
+/// and a marker.
 ///
-/// What is cut is kept whole in a file under `spill_folder`, named in the text. Where that file
-/// can't be written, the text says that the rest is lost.
-pub(crate) fn seal(
-    outcome: Outcome,
-    call_id: CallId,
-    redaction: &Redaction,
-    limit: usize,
-    spill_folder: &Path,
-) -> Sealed {
-    let text = redaction.apply(plain(&outcome.into_text()));
+/// What is cut is kept whole in the file at `spill`, named in the text. Where that file can't be
+/// written, the text says that the rest is lost.
+pub(crate) fn seal(text: &str, redaction: &Redaction, limit: usize, spill: PathBuf) -> Sealed {
+    let text = redaction.apply(plain(text));
     if text.trim().is_empty() {
         return Sealed {
             text: EMPTY.to_owned(),
@@ -40,53 +34,25 @@ pub(crate) fn seal(
     if text.len() <= limit {
         return Sealed { text, spill: None };
     }
-    let path = spill_folder.join(format!("{call_id}.txt"));
-    let (place, spill) = match spill(&path, &text) {
-        Ok(()) => (path.display().to_string(), Some(path)),
+    let (place, spill) = match keep(&spill, &text) {
+        Ok(()) => (spill.display().to_string(), Some(spill)),
         Err(error) => (format!("no file, since writing one failed ({error})"), None),
     };
     let text = head_and_tail(&text, limit, Some(&place)).map_or(text, |cut| cut.text);
     Sealed { text, spill }
 }
 
-fn spill(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
-    }
-    let mut file = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
+fn keep(path: &Path, text: &str) -> std::io::Result<()> {
+    create(path)?.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use castellan_core::id::Ids;
-
-    struct Fixed;
-
-    impl Ids for Fixed {
-        fn next(&self) -> uuid::Uuid {
-            uuid::Uuid::from_u128(1)
-        }
-    }
 
     fn sealed(output: &str, limit: usize, folder: &Path) -> Sealed {
         let redaction = Redaction::new(["sk-test-123".to_owned()]);
-        seal(
-            Outcome::read(output),
-            CallId::mint(&Fixed),
-            &redaction,
-            limit,
-            folder,
-        )
+        seal(output, &redaction, limit, folder.join("call.txt"))
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
+use castellan_core::secret::{RedactedStream, Redaction};
+
 use crate::shell::Stream;
 
 /// What is put before each line of standard error.
@@ -27,19 +29,23 @@ pub struct Capture {
     at_line_start: bool,
     /// Beginnings of characters that were cut by a chunk's end, of stdout and of stderr.
     partial: [Vec<u8>; 2],
+    /// Takes known secrets out before anything is kept, of stdout and of stderr.
+    redacted: [RedactedStream; 2],
+    /// What was added by the present call.
+    fresh: String,
 }
 
 impl Default for Capture {
     fn default() -> Self {
-        Self::new(DEFAULT_LIMIT)
+        Self::new(DEFAULT_LIMIT, &Redaction::default())
     }
 }
 
 impl Capture {
     /// A record that keeps about `limit` bytes of text, half from the beginning and half from the
-    /// end.
+    /// end, without the secrets of `redaction`.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub fn new(limit: usize, redaction: &Redaction) -> Self {
         Self {
             limit,
             head: Vec::new(),
@@ -50,11 +56,14 @@ impl Capture {
             last: None,
             at_line_start: true,
             partial: [Vec::new(), Vec::new()],
+            redacted: [(); 2].map(|()| RedactedStream::new(redaction.clone())),
+            fresh: String::new(),
         }
     }
 
-    /// Takes a chunk. Chunks may be cut anywhere, also within a character.
-    pub fn push(&mut self, stream: Stream, chunk: &[u8]) {
+    /// Takes a chunk; returns what it adds to the text. Chunks may be cut anywhere, also within a
+    /// character or a secret: what may be the beginning of either is held back.
+    pub fn push(&mut self, stream: Stream, chunk: &[u8]) -> String {
         self.total += length(chunk.len());
         self.lines += length(chunk.iter().filter(|byte| **byte == b'\n').count());
         let mut bytes = std::mem::take(self.partial_mut(stream));
@@ -67,7 +76,7 @@ impl Capture {
         };
         let mut rest = Vec::new();
         for piece in joined.utf8_chunks() {
-            self.write(stream, piece.valid());
+            self.redact(stream, piece.valid());
             let invalid = piece.invalid();
             if invalid.is_empty() {
                 continue;
@@ -75,10 +84,36 @@ impl Capture {
             if is_at_end(joined, invalid) && is_unfinished(invalid) {
                 rest = invalid.to_vec();
             } else {
-                self.write(stream, "\u{fffd}");
+                self.redact(stream, "\u{fffd}");
             }
         }
         *self.partial_mut(stream) = rest;
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Takes the end of all output; returns what had been held back.
+    pub fn finish(&mut self) -> String {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if !std::mem::take(self.partial_mut(stream)).is_empty() {
+                self.redact(stream, "\u{fffd}");
+            }
+            let held = self.redacted_mut(stream).finish();
+            self.write(stream, &held);
+        }
+        std::mem::take(&mut self.fresh)
+    }
+
+    fn redact(&mut self, stream: Stream, text: &str) {
+        let text = self.redacted_mut(stream).push(text);
+        self.write(stream, &text);
+    }
+
+    const fn redacted_mut(&mut self, stream: Stream) -> &mut RedactedStream {
+        let [stdout, stderr] = &mut self.redacted;
+        match stream {
+            Stream::Stdout => stdout,
+            Stream::Stderr => stderr,
+        }
     }
 
     /// Bytes pushed in all.
@@ -130,11 +165,6 @@ impl Capture {
             .unwrap_or_default();
         }
         text.push_str(&String::from_utf8_lossy(tail));
-        for partial in &self.partial {
-            if !partial.is_empty() {
-                text.push('\u{fffd}');
-            }
-        }
         text
     }
 
@@ -178,6 +208,7 @@ impl Capture {
     /// Keeps text at the end, and lets go of what is past the limit.
     fn keep(&mut self, text: &str) {
         self.written += length(text.len());
+        self.fresh.push_str(text);
         let mut text = text;
         let half = self.limit / 2;
         if self.tail.is_empty() {
@@ -234,10 +265,13 @@ mod tests {
     }
 
     fn captured(limit: usize, pieces: &[(Stream, &[u8])]) -> Capture {
-        let mut capture = Capture::new(limit);
+        let mut capture = Capture::new(limit, &Redaction::default());
+        let mut said = String::new();
         for (stream, piece) in pieces {
-            capture.push(*stream, piece);
+            said.push_str(&capture.push(*stream, piece));
         }
+        said.push_str(&capture.finish());
+        assert!(capture.is_cut() || capture.text() == said);
         capture
     }
 
@@ -343,8 +377,25 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_taken_out_wherever_the_output_is_cut() {
+        let redaction = Redaction::new(["sk-test-123".to_owned()]);
+        for limit in 0..60 {
+            let mut capture = Capture::new(limit, &redaction);
+            for piece in b"the key is sk-test-123, says the log".chunks(4) {
+                capture.push(Stream::Stderr, piece);
+            }
+            capture.finish();
+            assert!(
+                !capture.text().contains("sk-t"),
+                "limit {limit}: {}",
+                capture.text()
+            );
+        }
+    }
+
+    #[test]
     fn memory_stays_within_the_limit() {
-        let mut capture = Capture::new(1000);
+        let mut capture = Capture::new(1000, &Redaction::default());
         for _ in 0..1000 {
             capture.push(Stream::Stdout, &[b'x'; 1000]);
             assert!(capture.head.len() + capture.tail.len() <= 1000);

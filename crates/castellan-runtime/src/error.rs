@@ -1,6 +1,6 @@
 //! What can keep a session from going on.
 
-use castellan_core::SessionId;
+use castellan_core::{CycleId, SessionId};
 
 /// Why a session can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,14 @@ pub enum Error {
     /// The log of a session does not begin with its start.
     #[error("failed to rebuild {0}: its log has no beginning")]
     NoBeginning(SessionId),
+    /// That question was answered, or another one stands in its place.
+    #[error("failed to take the answer to {asked}: it is already decided{}", open.map_or_else(String::new, |open| format!("; {open} is open now")))]
+    AlreadyDecided {
+        /// The round of asking that was answered.
+        asked: CycleId,
+        /// The round that is open now.
+        open: Option<CycleId>,
+    },
     /// There is nothing to go on with.
     #[error("{0} has nothing to go on with: its last turn is done")]
     NothingToDo(SessionId),

@@ -476,10 +476,7 @@ pub fn reads(tx: &Tx<'_>, since: Option<Timestamp>, limit: u32) -> Result<Page<R
 /// The hash as people write it, 64 hexadecimal digits.
 #[must_use]
 pub fn hex(hash: &Hash) -> String {
-    hash.iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect()
+    castellan_core::text::hexadecimal(hash)
 }
 
 const FIELDS: usize = 13;

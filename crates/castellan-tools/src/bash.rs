@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use castellan_core::caller::Surface;
 use castellan_core::outcome::Retry;
-use castellan_core::text::shorten;
+use castellan_core::port::{Overflow, Progress};
+use castellan_core::text::{chain, shorten};
 use castellan_core::tool::{
     CallContext, Effect, Inspection, Preview, Report, SessionView, ToolSpec, TypedTool,
 };
 use castellan_core::{EffectStatus, ErrorCode, Outcome};
 use castellan_host::capture::Capture;
-use castellan_host::shell::{End, Shell, ShellJob, ShellReport};
+use castellan_host::shell::{End, Shell, ShellJob, ShellReport, Stream};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,7 +33,7 @@ const NOTES: usize = 4 * 1024;
 pub struct Params {
     /// The command, as bash takes it.
     command: String,
-    /// Seconds until the command is ended, 1 to 600. Default 120.
+    /// Seconds until the command is ended, 1 to 600. Default: the configured limit.
     #[schemars(range(min = 1, max = 600))]
     timeout: Option<i64>,
     /// Stop at the first command that fails (`set -e`). Default false.
@@ -147,59 +148,109 @@ impl TypedTool for Bash {
             if params.stop_on_error == Some(true) {
                 job.args.insert(0, "-e".to_owned());
             }
-            let mut capture = Capture::new(context.view.result_limit.saturating_sub(NOTES));
-            let progress = Arc::clone(&context.progress);
-            let run = self.shell.run(
-                job,
-                |stream, chunk| {
-                    capture.push(stream, chunk);
-                    progress.output(&String::from_utf8_lossy(chunk));
-                },
-                context.cancel.clone(),
-            );
-            match run.await {
-                Ok(report) => outcome(&capture, &report, timeout).into(),
-                Err(error) => Outcome::failed(
-                    format!("the command could not be started: {}", chain(&error)),
-                    "",
+            let mut output = Output::new(&context);
+            let ran = self
+                .shell
+                .run(
+                    job,
+                    |stream, chunk| output.take(stream, chunk),
+                    context.cancel.clone(),
                 )
-                .into(),
+                .await;
+            match ran {
+                Ok(report) => output.outcome(&report, timeout).into(),
+                Err(error) => {
+                    let what = format!("the command could not be started: {}", chain(&error));
+                    Outcome::failed(what, "").into()
+                }
             }
         }
         .boxed()
     }
 }
 
-fn outcome(capture: &Capture, report: &ShellReport, timeout: Duration) -> Outcome {
-    let mut text = capture.text();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
+/// What a command has written, on its way to whoever watches, to the model, and, where it is too
+/// long for that, to a file.
+struct Output {
+    capture: Capture,
+    /// All that was written, as long as the capture has it all.
+    whole: Option<String>,
+    progress: Arc<dyn Progress>,
+    overflow: Arc<dyn Overflow>,
+}
+
+impl Output {
+    fn new(context: &CallContext) -> Self {
+        let limit = context.view.result_limit;
+        let kept = limit - NOTES.min(limit / 8);
+        Self {
+            capture: Capture::new(kept, &context.redaction),
+            whole: Some(String::new()),
+            progress: Arc::clone(&context.progress),
+            overflow: Arc::clone(&context.overflow),
+        }
     }
-    let silent = text.is_empty();
-    let effect = EffectStatus::Unknown;
-    if report.timed_out || report.cancelled {
-        if silent {
+
+    fn take(&mut self, stream: Stream, chunk: &[u8]) {
+        let text = self.capture.push(stream, chunk);
+        self.pass_on(&text);
+    }
+
+    fn pass_on(&mut self, text: &str) {
+        self.progress.output(text);
+        match &mut self.whole {
+            Some(whole) => {
+                whole.push_str(text);
+                if self.capture.is_cut() {
+                    self.overflow.push(whole);
+                    self.whole = None;
+                }
+            }
+            None => self.overflow.push(text),
+        }
+    }
+
+    fn outcome(mut self, report: &ShellReport, timeout: Duration) -> Outcome {
+        let rest = self.capture.finish();
+        self.pass_on(&rest);
+        let mut text = self.capture.text();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        if let Some(place) = self.overflow.place() {
+            let (total, lines) = (self.capture.total(), self.capture.lines());
+            text.push_str(&format!(
+                "[the command wrote {total} bytes in {lines} lines; the whole output is in {place}]\n"
+            ));
+        }
+        if text.is_empty() && (report.timed_out || report.cancelled) {
             text.push_str("(nothing was written until then; buffered output is lost)\n");
         }
         say_leftovers(&mut text, report);
-        let elapsed = report.elapsed.as_secs_f64();
-        if report.timed_out {
-            let asked = timeout.as_secs();
-            text.push_str(&format!(
-                "[timed out: the limit was {asked} s; ended after {elapsed:.1} s]"
-            ));
-            return Outcome::TimedOut {
-                output: text,
-                effect,
-            };
-        }
+        ended(text, report, timeout)
+    }
+}
+
+fn ended(mut text: String, report: &ShellReport, timeout: Duration) -> Outcome {
+    let effect = EffectStatus::Unknown;
+    let elapsed = report.elapsed.as_secs_f64();
+    if report.timed_out {
+        let asked = timeout.as_secs();
+        text.push_str(&format!(
+            "[timed out: the limit was {asked} s; ended after {elapsed:.1} s]"
+        ));
+        return Outcome::TimedOut {
+            output: text,
+            effect,
+        };
+    }
+    if report.cancelled {
         text.push_str(&format!("[cancelled after {elapsed:.1} s]"));
         return Outcome::Cancelled {
             output: text,
             effect,
         };
     }
-    say_leftovers(&mut text, report);
     match &report.end {
         End::Exited(0) => Outcome::Done {
             output: text,
@@ -217,7 +268,7 @@ fn outcome(capture: &Capture, report: &ShellReport, timeout: Duration) -> Outcom
         End::Signalled { name, .. } => failed(text, &format!("ended by {name}"), effect),
         End::Unended => failed(text, "it could not be ended", effect),
         End::HelperLost { reason } => {
-            failed(text, &format!("lost its supervisor: {reason}"), effect)
+            failed(text, &format!("it lost its supervisor: {reason}"), effect)
         }
     }
 }
@@ -264,14 +315,4 @@ fn say_leftovers(text: &mut String, report: &ShellReport) {
         )
         .unwrap_or_default();
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        write!(text, ": {cause}").unwrap_or_default();
-        source = cause.source();
-    }
-    text
 }

@@ -7,4 +7,4 @@ mod save;
 
 pub use mark::{HASHED_UP_TO, mark, mark_of};
 pub use open::{Opened, Problem, open, resolve};
-pub use save::{Addition, save};
+pub use save::{Addition, Unsaved, save};

@@ -107,10 +107,16 @@ impl TypedTool for ReadFile {
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, PathBuf), Outcome>> {
         let path = view.absolute(&params.path);
-        let mut inspection =
-            Inspection::new("read_file", format!("read {}", params.path.display()));
-        inspection.paths = vec![path.clone()];
-        futures::future::ready(Ok((inspection, path))).boxed()
+        async move {
+            let resolved = tokio::task::spawn_blocking(move || file::resolve(&path)).await;
+            let path = resolved
+                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
+            let header = format!("read {}", params.path.display());
+            let mut inspection = Inspection::new("read_file", header);
+            inspection.paths = vec![path.clone()];
+            Ok((inspection, path))
+        }
+        .boxed()
     }
 
     fn execute(
@@ -162,7 +168,6 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         return Ok(Report {
             outcome,
             session: seen,
-            structured: None,
         });
     }
     if let Some(kind) = binary_kind(start) {
@@ -195,7 +200,6 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
     Ok(Report {
         outcome: page.finish(&path, size, number, total),
         session: seen,
-        structured: None,
     })
 }
 

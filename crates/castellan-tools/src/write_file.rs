@@ -6,7 +6,7 @@ use std::sync::Arc;
 use castellan_core::caller::Surface;
 use castellan_core::text::shorten;
 use castellan_core::tool::{
-    CallContext, Effect, FileMark, Inspection, Preview, Report, SessionEffect, SessionView,
+    CallContext, Effect, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView,
     ToolSpec, TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
@@ -135,6 +135,7 @@ impl TypedTool for WriteFile {
                 action: action.to_owned(),
                 bytes: bytes as u64,
                 beginning: shorten(&params.content, PREVIEWED),
+                before: before.clone(),
                 note: if action == "overwrite" && known.is_none() {
                     "this session has not read the file it would replace".to_owned()
                 } else {
@@ -150,10 +151,10 @@ impl TypedTool for WriteFile {
         self: Arc<Self>,
         params: Params,
         plan: Plan,
-        _context: CallContext,
+        context: CallContext,
     ) -> BoxFuture<'static, Report> {
         async move {
-            tokio::task::spawn_blocking(move || write(&params, &plan))
+            tokio::task::spawn_blocking(move || write(&params, &plan, &context.left))
                 .await
                 .unwrap_or_else(|error| {
                     Outcome::failed(format!("writing broke down: {error}"), "").into()
@@ -193,10 +194,14 @@ fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcom
     )
 }
 
-fn write(params: &Params, plan: &Plan) -> Report {
+fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
     let attempt = || -> Result<Report, Outcome> {
         let now = look(&plan.target)?.1;
+        // An earlier call of the same batch may have written it; adding to a file needs no more
+        // than that it is there.
+        let expected = now.as_ref().is_some_and(|now| left.has(&plan.target, now));
         match (&plan.before, &now) {
+            _ if expected || params.mode == Mode::Append => {}
             (Some(before), Some(now)) if before != now => {
                 return Err(stale(&plan.target, "while the call waited", before, now));
             }
@@ -208,13 +213,14 @@ fn write(params: &Params, plan: &Plan) -> Report {
         }
         let (content, addition) = content(params, plan, now.is_some())?;
         file::save(&plan.target, &content, addition)?;
-        let (_, mark) = look(&plan.target)?;
+        // It is written; that it can't be looked at again would be no failure to write it.
+        let mark = look(&plan.target).ok().and_then(|(_, mark)| mark);
         let done = match (now.is_some(), addition) {
             (false, _) => "created",
             (true, Addition::Replace) => "replaced the content of",
             (true, Addition::Append) => "appended to",
         };
-        let size = mark.as_ref().map_or(0, |mark| mark.size);
+        let size = mark.as_ref().map_or(content.len() as u64, |mark| mark.size);
         let output = format!("{done} {} ({size} bytes now)", plan.target.display());
         Ok(Report {
             outcome: Outcome::Done {
@@ -228,7 +234,6 @@ fn write(params: &Params, plan: &Plan) -> Report {
                 })
                 .into_iter()
                 .collect(),
-            structured: None,
         })
     };
     attempt().unwrap_or_else(Report::from)

@@ -109,7 +109,8 @@ impl From<castellan_runtime::Error> for CommandError {
                 Self::usage(castellan_runtime::Error::NothingToDo(id))
                     .hint(format!("say something: castellan exec --resume {id} \"…\""))
             }
-            error @ castellan_runtime::Error::NoBeginning(_) => Self::failed(error),
+            error @ (castellan_runtime::Error::NoBeginning(_)
+            | castellan_runtime::Error::AlreadyDecided { .. }) => Self::failed(error),
         }
     }
 }

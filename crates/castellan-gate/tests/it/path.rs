@@ -283,6 +283,42 @@ async fn secrets_are_in_no_record_and_in_no_output() {
 }
 
 #[tokio::test]
+async fn a_marked_result_is_a_handle_that_later_calls_can_use() {
+    let mut issue = FakeTool::new("issue", Effect::ReadOnly, |_, _| async {
+        Outcome::read(r#"{"name": "w1", "token": "t0ken"}"#)
+    });
+    issue.spec.secret_results = vec!["token".into()];
+    let used = FakeTool::new("use", Effect::ReadOnly, |args, _| async move {
+        let right = args.get("token").and_then(Value::as_str) == Some("t0ken");
+        Outcome::read(if right { "right" } else { "wrong" })
+    });
+    let bench = Bench::new(vec![issue, used]);
+    bench.handle(&[bench.call("issue", "{}")]).await.unwrap();
+    let shown: Value = serde_json::from_str(&bench.memory.results()[0].2).unwrap();
+    let handle = shown["token"].as_str().unwrap();
+    assert!(
+        handle.starts_with("secret:") && shown["name"] == "w1",
+        "{shown}"
+    );
+    bench
+        .handle(&[bench.call("use", json!({"token": handle}).to_string())])
+        .await
+        .unwrap();
+    assert_eq!(bench.memory.results()[1].2, "right");
+    let unknown = "secret:call_00000000000000000000000000000000.token";
+    bench
+        .handle(&[bench.call("use", json!({"token": unknown}).to_string())])
+        .await
+        .unwrap();
+    assert!(
+        bench.memory.results()[2]
+            .2
+            .contains("not known here any more")
+    );
+    assert!(!format!("{:?}", bench.memory.told.lock().unwrap()).contains("t0ken"));
+}
+
+#[tokio::test]
 async fn the_audit_has_a_row_for_all_but_good_reads_which_are_counted() {
     let fails = FakeTool::new("fails", Effect::ReadOnly, |_, _| async {
         Outcome::failed("no", "")

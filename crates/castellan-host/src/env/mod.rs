@@ -6,6 +6,7 @@
 mod hiding;
 mod names;
 
+use castellan_core::secret::Redaction;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -13,9 +14,6 @@ use nix::unistd::{User, geteuid};
 
 pub use hiding::Hidden;
 pub use names::looks_secret;
-
-/// The shortest value worth redacting: shorter ones would black out ordinary words.
-const SHORTEST_SECRET: usize = 8;
 
 /// A snapshot of the process environment.
 #[derive(Clone)]
@@ -93,7 +91,7 @@ impl Environment {
     #[must_use]
     pub fn secret_values(&self) -> Vec<String> {
         self.vars()
-            .filter(|(name, value)| looks_secret(name) && value.len() >= SHORTEST_SECRET)
+            .filter(|(name, value)| looks_secret(name) && value.len() >= Redaction::SHORTEST)
             .map(|(_, value)| value.to_owned())
             .collect()
     }

@@ -51,7 +51,11 @@ pub(crate) async fn run_job(shell: &Shell, job: ShellJob, cancel: Cancel) -> Res
     let clock = SystemClock::new();
     let mut capture = Capture::default();
     let report = shell
-        .run(job, |stream, chunk| capture.push(stream, chunk), cancel)
+        .run(
+            job,
+            |stream, chunk| drop(capture.push(stream, chunk)),
+            cancel,
+        )
         .await?;
     Ok(Ran {
         report,

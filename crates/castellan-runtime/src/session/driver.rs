@@ -177,12 +177,10 @@ impl Session {
         })
     }
 
-    /// Says something to the model. What the last turn left open is closed first: calls that began
-    /// are said to be interrupted, calls that did not begin are said not to have been run.
-    ///
-    /// # Errors
-    /// [`Error::Gate`] where it can't be recorded.
-    pub async fn say(&self, text: String) -> Result<(), Error> {
+    /// Says something to the model, to be stored and answered by [`run`](Self::run). What the last
+    /// turn left open is closed first: calls that began are said to be interrupted, calls that did
+    /// not begin are said not to have been run.
+    pub fn say(&mut self, text: String) {
         let open: Vec<(CallId, bool)> = self.journal.read(|state| {
             state
                 .open_calls()
@@ -199,15 +197,21 @@ impl Session {
             }
         }
         self.journal.note(Event::UserTurn { text });
-        self.journal.commit().await?;
-        Ok(())
     }
 
     /// Records what a person decided about an open round of asking.
     ///
     /// # Errors
-    /// [`Error::Gate`] where it can't be recorded.
-    pub async fn decide(&self, cycle_id: CycleId, answers: Vec<Answer>) -> Result<(), Error> {
+    /// [`Error::AlreadyDecided`] where that round is not open any more, and [`Error::Gate`] where
+    /// the decision can't be recorded.
+    pub async fn decide(&mut self, cycle_id: CycleId, answers: Vec<Answer>) -> Result<(), Error> {
+        let open = self.open_question();
+        if open != Some(cycle_id) {
+            return Err(Error::AlreadyDecided {
+                asked: cycle_id,
+                open,
+            });
+        }
         let by = "person".to_owned();
         self.journal.note(Event::ApprovalResolved {
             cycle_id,
@@ -216,6 +220,16 @@ impl Session {
         });
         self.journal.commit().await?;
         Ok(())
+    }
+
+    /// The round of asking that is open now.
+    #[must_use]
+    pub fn open_question(&self) -> Option<CycleId> {
+        self.journal.read(|state| {
+            let mut open = state.open_calls().filter(|call| call.answer.is_none());
+            open.find_map(|call| call.asked.as_ref())
+                .map(|asked| asked.cycle_id)
+        })
     }
 
     /// Takes up a turn that ended before it was done, by a failure, a limit or a cancel.
@@ -239,7 +253,7 @@ impl Session {
     /// # Errors
     /// [`Error`] where what happens can't be recorded; everything recorded until then stays true,
     /// and opening the session again goes on from there.
-    pub async fn run(&self, cancel: Cancel) -> Result<TurnOutcome, Error> {
+    pub async fn run(&mut self, cancel: Cancel) -> Result<TurnOutcome, Error> {
         loop {
             let step = self.journal.read(|state| next(state, self.parts.max_turns));
             match step {
@@ -254,7 +268,16 @@ impl Session {
                     let end = self.journal.read(|state| state.turn_end);
                     return Ok(TurnOutcome::Over(end.unwrap_or(TurnEnd::Done), None));
                 }
-                Step::End(end) => return self.end(end, None).await,
+                Step::End(end) => {
+                    if end == TurnEnd::Limit {
+                        let message = format!("the model was asked {} times", self.parts.max_turns);
+                        self.journal.note(Event::Error {
+                            code: ErrorCode::TurnLimit,
+                            message,
+                        });
+                    }
+                    return self.end(end, None).await;
+                }
                 _ if cancel.is_cancelled() => return self.cancelled().await,
                 Step::Handle(calls) => {
                     self.activity(Activity::Running);
@@ -264,9 +287,16 @@ impl Session {
                     }
                 }
                 Step::Ask => {
+                    let request = self.request();
+                    self.journal.note(Event::ModelRequest {
+                        model: self.parts.model.info().model.clone(),
+                        messages: request.messages.len(),
+                        tools: request.tools.len(),
+                    });
+                    // A request costs money and may be seen: it is on record before it is made.
                     self.journal.commit().await?;
                     self.activity(Activity::Thinking);
-                    if let Err(error) = self.ask(&cancel).await {
+                    if let Err(error) = self.ask(request, &cancel).await {
                         if error.code == ErrorCode::Cancelled {
                             return self.cancelled().await;
                         }
@@ -373,25 +403,21 @@ impl Session {
         Ok(self.parts.gate.handle(batch).await?)
     }
 
+    fn request(&self) -> ModelRequest {
+        self.journal.read(|state| ModelRequest {
+            messages: messages(state),
+            tools: self.parts.gate.catalog().cards(
+                state.caller.surface,
+                &state.cwd,
+                &state.workspace,
+            ),
+        })
+    }
+
     /// Asks the model and notes its answer; the commit is left to what follows from it.
-    async fn ask(&self, cancel: &Cancel) -> Result<(), ModelError> {
-        let (surface, cwd, workspace, messages) = self.journal.read(|state| {
-            let cwd: &Path = &state.cwd;
-            let (cwd, workspace) = (cwd.to_owned(), state.workspace.clone());
-            (state.caller.surface, cwd, workspace, messages(state))
-        });
-        let tools = self.parts.gate.catalog().cards(surface, &cwd, &workspace);
-        let info = self.parts.model.info();
-        self.journal.note(Event::ModelRequest {
-            model: info.model.clone(),
-            messages: messages.len(),
-            tools: tools.len(),
-        });
+    async fn ask(&self, request: ModelRequest, cancel: &Cancel) -> Result<(), ModelError> {
         let began = self.parts.clock.monotonic();
-        let mut stream = self
-            .parts
-            .model
-            .ask(ModelRequest { messages, tools }, cancel.clone());
+        let mut stream = self.parts.model.ask(request, cancel.clone());
         let mut reply = None;
         while let Some(event) = stream.next().await {
             match event {
@@ -428,12 +454,15 @@ impl Session {
 
     fn answered(&self, reply: ModelReply, duration_ms: u64) {
         let usage = reply.usage;
+        let surface = self.journal.read(|state| state.caller.surface);
         let calls = reply
             .calls
             .into_iter()
-            .map(|raw| IssuedCall {
-                call_id: CallId::mint(&*self.parts.ids),
-                raw,
+            .map(|raw| {
+                let call_id = CallId::mint(&*self.parts.ids);
+                self.parts
+                    .gate
+                    .conceal(surface, IssuedCall { call_id, raw })
             })
             .collect();
         self.journal.note(Event::ModelResponse {

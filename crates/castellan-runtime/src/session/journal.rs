@@ -36,6 +36,8 @@ struct Inside {
     stored: u64,
     events: Vec<Recorded>,
     audit: Vec<AuditEntry>,
+    /// A commit has failed or was abandoned: what is stored is not what the state was made of.
+    broken: bool,
 }
 
 impl Journal {
@@ -53,6 +55,7 @@ impl Journal {
             stored,
             events: Vec::new(),
             audit: Vec::new(),
+            broken: false,
         };
         Self {
             session,
@@ -80,42 +83,53 @@ impl Journal {
 
     async fn store(&self) -> Result<(), Error> {
         let (expected, events, rows) = {
-            let mut inside = self.inside();
-            let events = std::mem::take(&mut inside.events);
+            let inside = self.inside();
+            if inside.broken {
+                return Err(Error::Record(BROKEN.into()));
+            }
             (
                 inside.stored,
-                Arc::new(events),
-                Arc::new(std::mem::take(&mut inside.audit)),
+                Arc::new(inside.events.clone()),
+                Arc::new(inside.audit.clone()),
             )
         };
         if events.is_empty() && rows.is_empty() {
             return Ok(());
         }
+        // Until the store has answered, what was noted counts as not kept. If this future is
+        // dropped meanwhile, nobody knows, and only opening the session again finds out.
+        self.inside().broken = true;
         let reads = Arc::new(self.gate.take_reads());
         let (session, written) = (self.session, Arc::clone(&events));
-        self.store
-            .write(move |tx| {
-                audit::count_reads(tx, &reads)?;
-                events::append(tx, session, expected, &written, &rows)
-            })
+        let audited = Arc::clone(&rows);
+        let stored = self.store.write(move |tx| {
+            audit::count_reads(tx, &reads)?;
+            events::append(tx, session, expected, &written, &audited)
+        });
+        stored
             .await
             .map_err(|error| Error::Record(Box::new(error)))?;
-        let mut inside = self.inside();
-        inside.stored = events
-            .last()
-            .and_then(|event| event.seq)
-            .unwrap_or(expected);
-        inside
-            .trace
-            .append(events.iter())
-            .map_err(|error| Error::Record(Box::new(error)))?;
-        drop(inside);
+        let traced = {
+            let mut inside = self.inside();
+            inside.broken = false;
+            inside.events.drain(..events.len());
+            inside.audit.drain(..rows.len());
+            inside.stored = events
+                .last()
+                .and_then(|event| event.seq)
+                .unwrap_or(expected);
+            inside.trace.append(events.iter())
+        };
         for event in events.iter() {
             self.watcher.see(event);
         }
-        Ok(())
+        traced.map_err(|error| Error::Record(Box::new(error)))
     }
 }
+
+/// What is said after a commit failed. The state has gone on from what is stored, so nothing may
+/// follow from it.
+const BROKEN: &str = "an earlier event of this session could not be stored; open the session again";
 
 impl Recorder for Journal {
     fn note(&self, event: Event) {

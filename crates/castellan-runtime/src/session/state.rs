@@ -1,7 +1,8 @@
 //! The state of a session: what its events add up to.
 //!
-//! [`State::apply`] is the only way to change it, so a state rebuilt from the log is the state
-//! that wrote the log.
+//! [`State::apply`] is the way to change it, so a state rebuilt from the log is the state that wrote
+//! the log. (Taking up a turn that ended early reopens it without an event; the request that follows
+//! is the event that says so.)
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use castellan_core::event::{Answer, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
-use castellan_core::{CallId, Caller, EffectStatus, Event, Recorded, Timestamp};
+use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
 use castellan_gate::Asked;
 
 /// What a call came to.
@@ -172,11 +173,9 @@ impl State {
                     });
                 }
             }
-            Event::ApprovalResolved { answers, .. } => {
-                for answer in answers {
-                    self.on_call(answer.call_id, |call| call.answer = Some(answer.clone()));
-                }
-            }
+            Event::ApprovalResolved {
+                cycle_id, answers, ..
+            } => self.decided(*cycle_id, answers),
             Event::ToolResult {
                 call_id,
                 output,
@@ -239,6 +238,21 @@ impl State {
                 })
                 .collect(),
         });
+    }
+
+    /// An answer to an earlier round says nothing about the present one.
+    fn decided(&mut self, cycle_id: CycleId, answers: &[Answer]) {
+        for answer in answers {
+            self.on_call(answer.call_id, |call| {
+                if call
+                    .asked
+                    .as_ref()
+                    .is_some_and(|asked| asked.cycle_id == cycle_id)
+                {
+                    call.answer = Some(answer.clone());
+                }
+            });
+        }
     }
 
     /// A result without a call, or a second one for the same call, tells the model nothing.

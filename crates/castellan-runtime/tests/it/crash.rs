@@ -19,8 +19,8 @@ fn script(messages: &[Message]) -> Result<castellan_core::ModelReply, castellan_
 /// The log of an unbroken session.
 async fn whole_log() -> (SessionId, Vec<Recorded>) {
     let world = World::new(FunctionModel::new(script));
-    let session = world.begin();
-    session.say("go".into()).await.unwrap();
+    let mut session = world.begin();
+    session.say("go".into());
     session.run(CancelSource::new().token()).await.unwrap();
     (session.id(), world.log(session.id()).await)
 }
@@ -59,7 +59,7 @@ async fn a_session_cut_off_after_any_event_goes_on_and_runs_nothing_twice() {
                 _ => None,
             })
             .collect();
-        let session = world.open(id).await;
+        let mut session = world.open(id).await;
         let outcome = session.run(CancelSource::new().token()).await.unwrap();
         assert_eq!(outcome, TurnOutcome::Over(TurnEnd::Done, None), "cut {cut}");
         assert_eq!(session.last_answer(), "finished", "cut {cut}");
@@ -101,7 +101,7 @@ async fn interrupted_calls_say_what_is_known_of_their_effect() {
         .position(|event| event.event.kind() == "tool_info")
         .unwrap();
     let world = broken_off(id, &log[..=started]).await;
-    let session = world.open(id).await;
+    let mut session = world.open(id).await;
     session.run(CancelSource::new().token()).await.unwrap();
     let texts = outputs(&world.log(id).await);
     assert!(
@@ -149,7 +149,7 @@ async fn a_result_without_a_call_and_a_second_result_are_not_shown_to_the_model(
         .write(move |tx| events::append(tx, id, 0, &stored, &[]))
         .await
         .unwrap();
-    let session: Session = world.open(id).await;
+    let mut session: Session = world.open(id).await;
     session.run(CancelSource::new().token()).await.unwrap();
     let request = format!("{:?}", model.requests.lock().unwrap()[0].messages);
     assert!(!request.contains("stray") && !request.contains("second"));
@@ -163,8 +163,8 @@ async fn a_call_left_open_before_something_was_said_is_settled_first() {
         .position(|event| event.event.kind() == "tool_info")
         .unwrap();
     let world = broken_off(id, &log[..=started]).await;
-    let session = world.open(id).await;
-    session.say("what happened?".into()).await.unwrap();
+    let mut session = world.open(id).await;
+    session.say("what happened?".into());
     session.run(CancelSource::new().token()).await.unwrap();
     let kinds = crate::world::kinds(&world.log(id).await);
     let said = kinds.iter().rposition(|kind| *kind == "user_turn").unwrap();

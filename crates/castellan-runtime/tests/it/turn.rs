@@ -12,8 +12,8 @@ fn done() -> TurnOutcome {
     TurnOutcome::Over(TurnEnd::Done, None)
 }
 
-async fn turn(session: &Session, text: &str) -> TurnOutcome {
-    session.say(text.into()).await.unwrap();
+async fn turn(session: &mut Session, text: &str) -> TurnOutcome {
+    session.say(text.into());
     session.run(CancelSource::new().token()).await.unwrap()
 }
 
@@ -24,9 +24,9 @@ async fn a_turn_runs_its_calls_and_ends_with_few_commits() {
         _ => says("all done"),
     });
     let world = World::new(model);
-    let session = world.begin();
+    let mut session = world.begin();
     let before = world.parts.store.commits();
-    assert_eq!(turn(&session, "go").await, done());
+    assert_eq!(turn(&mut session, "go").await, done());
     let commits = world.parts.store.commits() - before;
     assert!(commits <= 5, "{commits} commits");
     assert_eq!(session.last_answer(), "all done");
@@ -71,12 +71,12 @@ async fn a_provider_that_uses_one_id_for_every_call_gets_each_result_beside_its_
         _ => says("four steps"),
     });
     let world = World::new(std::sync::Arc::clone(&model));
-    let session = world.begin();
+    let mut session = world.begin();
     let id = session.id();
-    assert_eq!(turn(&session, "go").await, done());
+    assert_eq!(turn(&mut session, "go").await, done());
     drop(session);
-    let again = world.open(id).await;
-    turn(&again, "and?").await;
+    let mut again = world.open(id).await;
+    turn(&mut again, "and?").await;
     assert_eq!(
         world.done().values().copied().collect::<Vec<_>>(),
         [1, 1, 1, 1]
@@ -113,12 +113,12 @@ async fn a_resumed_session_asks_exactly_what_the_unbroken_one_asks() {
         let world = World::new(std::sync::Arc::clone(&model));
         let mut session = world.begin();
         let id = session.id();
-        turn(&session, "one").await;
+        turn(&mut session, "one").await;
         if broken {
             drop(session);
             session = world.open(id).await;
         }
-        turn(&session, "two").await;
+        turn(&mut session, "two").await;
         let requests = model.requests.lock().unwrap();
         asked.push(
             requests
@@ -139,7 +139,7 @@ async fn a_turn_that_reached_its_limit_can_be_taken_up() {
     }));
     let mut session = world.begin();
     assert_eq!(
-        turn(&session, "go").await,
+        turn(&mut session, "go").await,
         TurnOutcome::Over(TurnEnd::Limit, None)
     );
     assert_eq!(world.done().len(), 10);
@@ -163,15 +163,15 @@ async fn a_model_that_fails_ends_the_turn_and_leaves_no_empty_message() {
             true => says("better"),
         }
     }));
-    let session = world.begin();
-    let outcome = turn(&session, "one").await;
+    let mut session = world.begin();
+    let outcome = turn(&mut session, "one").await;
     assert!(matches!(
         outcome,
         TurnOutcome::Over(TurnEnd::Failed, Some(_))
     ));
     let log = world.log(session.id()).await;
     assert!(log.iter().any(|event| matches!(&event.event, Event::Error { message, .. } if message == "connection refused")));
-    assert_eq!(turn(&session, "two").await, done());
+    assert_eq!(turn(&mut session, "two").await, done());
     let responses = world.log(session.id()).await;
     let responses = responses
         .iter()
@@ -182,8 +182,8 @@ async fn a_model_that_fails_ends_the_turn_and_leaves_no_empty_message() {
 #[tokio::test]
 async fn a_cancel_ends_a_turn_while_the_model_thinks() {
     let world = World::new(FunctionModel::new(|_| Err(error(HANGS))));
-    let session = world.begin();
-    session.say("go".into()).await.unwrap();
+    let mut session = world.begin();
+    session.say("go".into());
     let stop = CancelSource::new();
     let (outcome, ()) = tokio::join!(session.run(stop.token()), async { stop.cancel() });
     assert_eq!(
@@ -200,8 +200,8 @@ async fn a_cancel_ends_a_turn_while_a_tool_runs_and_every_call_has_a_result() {
             ("wait", "{\"path\": \"/x\"}"),
         ])
     }));
-    let session = world.begin();
-    session.say("go".into()).await.unwrap();
+    let mut session = world.begin();
+    session.say("go".into());
     let stop = CancelSource::new();
     let running = async {
         let output = |event: &castellan_core::Recorded| event.event.kind() == "tool_output_chunk";
@@ -228,13 +228,13 @@ async fn an_open_question_survives_and_is_answered_later() {
     });
     let mut world = World::new(model);
     world.parts.permission = Permission::default();
-    let session = world.begin();
+    let mut session = world.begin();
     let id = session.id();
-    let TurnOutcome::Waiting(cycle) = turn(&session, "go").await else {
+    let TurnOutcome::Waiting(cycle) = turn(&mut session, "go").await else {
         panic!()
     };
     drop(session);
-    let session = world.open(id).await;
+    let mut session = world.open(id).await;
     let token = || CancelSource::new();
     let keep = token();
     assert_eq!(
@@ -256,6 +256,116 @@ async fn an_open_question_survives_and_is_answered_later() {
 }
 
 #[tokio::test]
+async fn an_answer_to_a_closed_question_is_refused() {
+    let model = FunctionModel::new(|messages| match results(messages) {
+        0 => calls(&[("do", "\"a\"")]),
+        1 => calls(&[("do", "\"b\"")]),
+        _ => says("done"),
+    });
+    let mut world = World::new(model);
+    world.parts.permission = Permission::default();
+    let mut session = world.begin();
+    let TurnOutcome::Waiting(first) = turn(&mut session, "go").await else {
+        unreachable!("the call asks")
+    };
+    let yes = |session: &Session| {
+        let call_id = session.waiting()[0].call_id;
+        vec![Answer {
+            call_id,
+            approve: true,
+            feedback: String::new(),
+        }]
+    };
+    let keep = CancelSource::new();
+    session.decide(first, yes(&session)).await.unwrap();
+    let TurnOutcome::Waiting(second) = session.run(keep.token()).await.unwrap() else {
+        unreachable!("the second call asks too")
+    };
+    let stale = session.decide(first, yes(&session)).await;
+    assert!(matches!(stale, Err(Error::AlreadyDecided { open: Some(open), .. }) if open == second));
+    assert_eq!(world.done().keys().collect::<Vec<_>>(), ["a"]);
+}
+
+#[tokio::test]
+async fn nothing_follows_from_a_result_that_could_not_be_stored() {
+    let model = FunctionModel::new(|messages| match results(messages) {
+        0 => calls(&[("do", "\"a\"")]),
+        _ => says("done"),
+    });
+    let world = World::new(std::sync::Arc::clone(&model));
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON events WHEN NEW.kind = 'tool_result'
+                  BEGIN SELECT RAISE(ABORT, 'the disk is on fire'); END";
+    world
+        .parts
+        .store
+        .write(move |tx| tx.execute(refuse, &[]))
+        .await
+        .unwrap();
+    let mut session = world.begin();
+    let id = session.id();
+    session.say("go".into());
+    let keep = CancelSource::new();
+    assert!(session.run(keep.token()).await.is_err());
+    assert!(session.run(keep.token()).await.is_err(), "it stays refused");
+    assert_eq!(
+        model.requests.lock().unwrap().len(),
+        1,
+        "the model is not asked on"
+    );
+    drop(session);
+    world
+        .parts
+        .store
+        .write(|tx| tx.execute("DROP TRIGGER refuse", &[]))
+        .await
+        .unwrap();
+    let mut session = world.open(id).await;
+    assert_eq!(session.run(keep.token()).await.unwrap(), done());
+    assert!(outputs(&world.log(id).await)[0].contains("interrupted"));
+    assert_eq!(world.done().get("a"), Some(&1), "and it did not run again");
+}
+
+#[tokio::test]
+async fn a_marked_secret_is_in_no_stored_event_and_reaches_its_tool() {
+    let world = World::new(FunctionModel::new(|messages| match results(messages) {
+        0 => calls(&[
+            ("do", r#"{"text": "a", "token": "t0ps3cret"}"#),
+            ("do", r#"{"text": "b", "token": "t0ps3cret", "#),
+            ("do", r#"{"number": "x", "token": "t0ps3cret"}"#),
+        ]),
+        _ => says("done"),
+    }));
+    let mut session = world.begin();
+    assert_eq!(turn(&mut session, "go").await, done());
+    let log = format!("{:?}", world.log(session.id()).await);
+    assert!(!log.contains("t0ps3cret"), "{log}");
+    assert!(log.contains("secret:call_"), "{log}");
+    assert_eq!(
+        world.done().keys().collect::<Vec<_>>(),
+        ["a", "a with t0ps3cret"]
+    );
+}
+
+#[tokio::test]
+async fn a_request_is_on_record_before_the_model_is_asked() {
+    let model = FunctionModel::new(|_| Err(error(HANGS)));
+    let world = World::new(std::sync::Arc::clone(&model));
+    let mut session = world.begin();
+    session.say("go".into());
+    let stop = CancelSource::new();
+    let asked = async {
+        while model.requests.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let kinds = kinds(&world.seen.0.lock().unwrap());
+        stop.cancel();
+        kinds
+    };
+    let (_, kinds) = tokio::join!(session.run(stop.token()), asked);
+    assert_eq!(kinds[..3], ["session_start", "user_turn", "model_request"]);
+}
+
+#[tokio::test]
 async fn saying_something_else_closes_an_open_question_without_running_it() {
     let model = FunctionModel::new(|messages| match results(messages) {
         0 => calls(&[("do", "\"a\"")]),
@@ -263,12 +373,12 @@ async fn saying_something_else_closes_an_open_question_without_running_it() {
     });
     let mut world = World::new(model);
     world.parts.permission = Permission::default();
-    let session = world.begin();
+    let mut session = world.begin();
     assert!(matches!(
-        turn(&session, "go").await,
+        turn(&mut session, "go").await,
         TurnOutcome::Waiting(_)
     ));
-    assert_eq!(turn(&session, "leave it").await, done());
+    assert_eq!(turn(&mut session, "leave it").await, done());
     assert!(world.done().is_empty());
     let log = world.log(session.id()).await;
     assert!(outputs(&log)[0].contains("said something else"));
@@ -277,8 +387,8 @@ async fn saying_something_else_closes_an_open_question_without_running_it() {
 #[tokio::test]
 async fn two_processes_can_not_drive_one_session() {
     let world = World::new(FunctionModel::new(|_| says("hello")));
-    let session = world.begin();
-    turn(&session, "hi").await;
+    let mut session = world.begin();
+    turn(&mut session, "hi").await;
     let second = Session::open(world.parts.clone(), session.id()).await;
     assert!(matches!(second, Err(Error::Store(error)) if error.kind() == ErrorKind::Busy));
     let id = session.id();
@@ -295,8 +405,8 @@ async fn raw_arguments_stay_in_the_log_as_the_model_sent_them() {
             _ => says("done"),
         }
     }));
-    let session = world.begin();
-    turn(&session, "go").await;
+    let mut session = world.begin();
+    turn(&mut session, "go").await;
     let log = world.log(session.id()).await;
     let raw: Vec<RawCall> = log
         .iter()

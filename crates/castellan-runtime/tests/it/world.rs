@@ -237,7 +237,12 @@ fn tools(deeds: &Deeds) -> Vec<Arc<dyn Tool>> {
             .and_then(Value::as_str)
             .unwrap_or("?")
             .to_owned();
-        *ledger.lock().unwrap().entry(what.clone()).or_default() += 1;
+        let mut ledger = ledger.lock().unwrap();
+        *ledger.entry(what.clone()).or_default() += 1;
+        if let Some(token) = args.get("token").and_then(Value::as_str) {
+            *ledger.entry(format!("{what} with {token}")).or_default() += 1;
+        }
+        drop(ledger);
         async move {
             Outcome::Done {
                 output: format!("did {what}"),

@@ -4,6 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 
+use castellan_core::text::hexadecimal;
 use castellan_core::tool::FileMark;
 use sha2::{Digest as _, Sha256};
 
@@ -56,15 +57,4 @@ fn identity(metadata: &Metadata) -> FileMark {
         digest,
         size: metadata.len(),
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a string can't fail.
-            write!(text, "{byte:02x}").unwrap_or_default();
-            text
-        })
 }

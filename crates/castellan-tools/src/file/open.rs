@@ -52,6 +52,7 @@ pub fn open(path: &Path) -> Result<Opened, Problem> {
     let metadata = file.metadata().map_err(|error| explain(path, &error))?;
     require_regular(path, metadata.file_type())?;
     let resolved = path.canonicalize().map_err(|error| explain(path, &error))?;
+    let resolved = recordable(resolved)?;
     Ok(Opened {
         file,
         metadata,
@@ -92,7 +93,19 @@ pub(super) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem
 /// # Errors
 /// [`Problem`] for a loop of links, or a folder on the way that can't be entered.
 pub fn resolve(path: &Path) -> Result<PathBuf, Problem> {
-    resolve_within(path, 40)
+    resolve_within(path, 40).and_then(recordable)
+}
+
+/// Records are Unicode: a file whose real name is not could be touched but not recorded.
+fn recordable(path: PathBuf) -> Result<PathBuf, Problem> {
+    if path.to_str().is_some() {
+        return Ok(path);
+    }
+    let text = format!(
+        "the name of {} is not valid UTF-8; rename it first",
+        path.display()
+    );
+    Err(Problem::Unusable(text))
 }
 
 /// `hops` bounds how many dangling links are followed, as the kernel bounds links.

@@ -6,7 +6,40 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use castellan_core::{EffectStatus, Outcome};
+
 use super::open::{Problem, explain, require_regular};
+
+/// Why a file does not have the content it should have, and what it has instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsaved {
+    /// Why.
+    pub problem: Problem,
+    /// What of it was done all the same.
+    pub effect: EffectStatus,
+}
+
+impl From<Problem> for Unsaved {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem,
+            effect: EffectStatus::None,
+        }
+    }
+}
+
+impl From<Unsaved> for Outcome {
+    fn from(unsaved: Unsaved) -> Self {
+        let mut outcome = Self::from(unsaved.problem);
+        if let Self::Failed { effect, next, .. } = &mut outcome {
+            *effect = unsaved.effect;
+            if unsaved.effect != EffectStatus::None {
+                "look at what the file has now".clone_into(next);
+            }
+        }
+        outcome
+    }
+}
 
 /// What is written relative to what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +58,17 @@ pub enum Addition {
 /// Missing parents are created.
 ///
 /// # Errors
-/// [`Problem`]; the file then has its old content, but for a failure while writing in place.
-pub fn save(target: &Path, content: &[u8], addition: Addition) -> Result<(), Problem> {
-    let failed = |error: io::Error| explain(target, &error);
+/// [`Unsaved`]. The file then has its old content, but where writing in place or behind the old
+/// content broke off, or where only the last step, making the folder durable, failed.
+pub fn save(target: &Path, content: &[u8], addition: Addition) -> Result<(), Unsaved> {
+    let unsaved = |effect| {
+        move |error: io::Error| Unsaved {
+            problem: explain(target, &error),
+            effect,
+        }
+    };
+    let failed = unsaved(EffectStatus::None);
+    let half = unsaved(EffectStatus::Partial);
     let existing = match fs::metadata(target) {
         Ok(metadata) => {
             require_regular(target, metadata.file_type())?;
@@ -38,24 +79,25 @@ pub fn save(target: &Path, content: &[u8], addition: Addition) -> Result<(), Pro
         Err(error) => return Err(failed(error)),
     };
     let Some(folder) = target.parent() else {
-        return Err(Problem::Unusable(format!(
-            "{} does not name a file",
-            target.display()
-        )));
+        let text = format!("{} does not name a file", target.display());
+        return Err(Problem::Unusable(text).into());
     };
     if existing.is_none() {
         fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
     }
     match (&existing, addition) {
-        (Some(_), Addition::Append) => append(target, content).map_err(failed),
+        (Some(_), Addition::Append) => append(target, content).map_err(half),
         (Some(metadata), Addition::Replace) if metadata.nlink() > 1 => {
-            in_place(target, content).map_err(failed)
+            in_place(target, content).map_err(half)
         }
         _ => match replace(folder, target, content, existing.as_ref()) {
             Err(error) if existing.is_some() && takes_no_new_file(&error) => {
-                in_place(target, content).map_err(failed)
+                in_place(target, content).map_err(half)
             }
-            result => result.map_err(failed),
+            Err(error) => Err(failed(error)),
+            Ok(()) => File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(unsaved(EffectStatus::Committed)),
         },
     }
 }
@@ -118,7 +160,7 @@ fn replace(
     }
     temporary.as_file().sync_all()?;
     temporary.persist(target).map_err(|error| error.error)?;
-    File::open(folder)?.sync_all()
+    Ok(())
 }
 
 /// Only root may give files away; for anyone else the owner is already right, or can't be kept.

@@ -52,7 +52,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         note(&format!("session {}", session.id()));
     }
     match prompt {
-        Some(text) => session.say(text).await?,
+        Some(text) => session.say(text),
         None => session.take_up()?,
     }
     let stop = CancelSource::new();

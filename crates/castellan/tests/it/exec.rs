@@ -307,3 +307,28 @@ fn extra_body_reaches_the_server_as_it_stands() {
     assert_eq!(body["tool_choice"]["function"]["name"], "read_file");
     assert_eq!(body["temperature"], 0.5);
 }
+
+#[test]
+fn calls_of_one_answer_that_write_one_file_follow_each_other() {
+    let home = Home::new();
+    let write = |content: &str, mode: &str| {
+        (
+            "write_file",
+            json!({"path": "log", "content": content, "mode": mode}),
+        )
+    };
+    let run = turn(
+        &home,
+        &[
+            write("1\n", "overwrite"),
+            write("2\n", "append"),
+            write("3\n", "append"),
+        ],
+    );
+    assert_eq!(home.read("log").as_deref(), Some("1\n2\n3\n"), "{run:?}");
+    turn(
+        &home,
+        &[write("a\n", "overwrite"), write("b\n", "overwrite")],
+    );
+    assert_eq!(home.read("log").as_deref(), Some("b\n"));
+}

@@ -43,9 +43,9 @@ fn nothing_survives_a_timeout() {
 
 #[test]
 fn a_command_that_reads_input_or_the_terminal_returns_at_once() {
-    for command in ["cat", "python3 -", "wc -l", "read -r x || echo end"] {
-        bash(command);
-    }
+    let inputs =
+        "cat; echo \"cat $?\"; python3 -; echo \"python $?\"; wc -l; read -r x || echo end";
+    assert_eq!(bash(inputs), "cat 0\npython 0\n0\nend\n");
     let output = bash("python3 -c \"open('/dev/tty').readline()\"");
     assert!(output.contains("No such device"), "{output}");
 }
@@ -125,4 +125,45 @@ fn a_command_that_kills_its_supervisor_is_reported_and_leaves_nothing() {
         (&json!("failed"), &json!("unknown"))
     );
     assert_eq!(processes_in(home.root()), [0_u32; 0]);
+}
+
+#[test]
+fn what_a_failing_command_said_reaches_the_model() {
+    let output = bash("echo why; echo because >&2; exit 3");
+    assert!(output.starts_with("why\n[stderr] because\n"), "{output}");
+    assert!(output.contains("exit code 3"), "{output}");
+}
+
+#[test]
+fn an_output_that_is_too_long_stands_whole_in_the_named_file() {
+    let home = Home::new();
+    let run = turn(&home, &[("bash", json!({"command": "seq 1 200000"}))]);
+    let result = &run.kind("tool_result")[0];
+    let output = result["output"].as_str().unwrap();
+    assert!(
+        output.len() <= 256 * 1024 && output.starts_with("1\n"),
+        "{}",
+        output.len()
+    );
+    let file = result["spill"].as_str().unwrap();
+    assert!(output.contains(file), "{file}");
+    let whole: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
+    assert!(std::fs::read_to_string(file).unwrap() == whole);
+}
+
+#[test]
+fn a_small_context_window_still_leaves_room_for_output() {
+    let server = ModelServer::scripted([
+        Reply::calls([("bash", json!({"command": "seq 1 100000"}))]),
+        Reply::text("done"),
+    ]);
+    let home = Home::new();
+    home.write_config(&config(&server).replace("[database]", "context_window = 4096\n[database]"));
+    let run = crate::program::run(&home, &["exec", "--json", "--skip-permissions", "go"]);
+    let (_, output) = &run.results()[0];
+    assert!(
+        output.len() < 4096 && output.starts_with("1\n2\n3\n"),
+        "{output}"
+    );
+    assert!(output.contains("\n100000\n"), "{output}");
 }
