@@ -1,25 +1,20 @@
 //! `cargo xtask bench`: builds with optimisation and runs what measures.
 //!
-//! Benches of the crates are plain programs (`harness = false`) that print `name: value unit`;
-//! `benches/e2e.py` measures the whole binary, whose path is its first argument.
+//! Benches of the crates are plain programs (`harness = false`) that print `name: value unit`.
 
 use std::fs;
 
 use anyhow::Result;
 
-use crate::process::{Child, cargo};
+use crate::process::cargo;
 use crate::say;
 use crate::workspace::Workspace;
-
-/// The benchmark of the whole binary, below the root.
-const END_TO_END: &str = "benches/e2e.py";
 
 /// Runs the benchmarks whose `crate/bench` name contains `filter`.
 pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<u8> {
     let root = &workspace.root;
     let benches = selected(workspace, filter);
-    let end_to_end = root.join(END_TO_END).is_file() && matches(END_TO_END, filter);
-    if benches.is_empty() && !end_to_end {
+    if benches.is_empty() {
         say::line("no benchmark of that name");
         return Ok(1);
     }
@@ -41,12 +36,6 @@ pub(crate) fn run(workspace: &Workspace, filter: Option<&str>) -> Result<u8> {
     for (package, bench) in &benches {
         say::heading(&format!("{package}/{bench}"));
         worst = worst.max(cargo(&["bench", "-q", "-p", package, "--bench", bench], root).run()?);
-    }
-    if end_to_end {
-        say::heading(END_TO_END);
-        let binary = workspace.target.join("release").join("castellan");
-        let script = root.join(END_TO_END);
-        worst = worst.max(Child::new("python3", &[script, binary], root).run()?);
     }
     Ok(worst)
 }

@@ -385,6 +385,17 @@ fn listed(row: &Row<'_>) -> Result<AuditRow> {
     })
 }
 
+/// Whether there are rows that ended before `before`.
+///
+/// # Errors
+/// What the database says.
+pub fn is_due(tx: &Tx<'_>, before: Timestamp) -> Result<bool> {
+    let first: Option<i64> = tx.one("SELECT ts FROM audit ORDER BY seq LIMIT 1", &[], |row| {
+        row.get(0)
+    })?;
+    Ok(first.is_some_and(|ts| ts < before.0))
+}
+
 /// Removes the oldest rows, up to the first whose call ended at `before` or later, and the read
 /// counts of the minutes before; how many rows of the chain were removed. The chain goes on to hold.
 ///

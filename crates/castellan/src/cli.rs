@@ -63,7 +63,7 @@ pub(crate) struct Exec {
     /// How often the turn may ask the model [default: 50, or session.max_turns]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
-    /// Run what would be asked about; what is high-impact is still refused
+    /// Run what would be asked about; what is high-impact still asks
     #[arg(long)]
     pub(crate) skip_permissions: bool,
     /// Run calls like these unasked: TOOL (with `*`), or bash:PREFIX for simple commands that begin
@@ -107,6 +107,9 @@ pub(crate) struct Tools {
     /// List the tools of every surface
     #[arg(long)]
     pub(crate) all: bool,
+    /// List the tools that fit these words best, of every surface
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["name", "all"])]
+    pub(crate) search: Option<String>,
     /// Print as JSON, schemas included
     #[arg(long)]
     pub(crate) json: bool,

@@ -13,7 +13,7 @@ mod wiring;
 use std::process::ExitCode;
 
 use castellan_host::shell::Shell;
-use castellan_host::{Environment, HELPER_ARG, children, helper};
+use castellan_host::{Environment, HELPER_ARG, children, env, helper};
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command, Config as ConfigCommand, Trace};
@@ -33,8 +33,15 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let environment = Environment::take();
-    match run(cli.command, environment) {
+    if let Command::Exec(args) = &cli.command
+        && let Some(key) = &args.model.api_key
+        && let Err(error) = env::hide_argument(key)
+    {
+        output::note(&format!(
+            "--api-key stays readable for other processes: {error}"
+        ));
+    }
+    match run(cli.command, Environment::take()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&error.text());

@@ -1,6 +1,94 @@
 //! Writing to the terminal or to whatever reads us. A reader that goes away is no error of ours.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// How many pieces may wait for a slow reader.
+const WAITING: usize = 4096;
+
+/// Something to print.
+pub(crate) enum Piece {
+    /// Text for standard output.
+    Out(String),
+    /// A line for standard error.
+    Note(String),
+}
+
+/// Prints on a thread of its own, so that a reader who doesn't read holds up no deadline and no
+/// cancel. Only what must be printed waits, and only once a good deal is waiting already.
+pub(crate) struct Printer {
+    sender: Mutex<Option<SyncSender<Piece>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Printer {
+    pub(crate) fn start() -> Self {
+        let (sender, pieces) = sync_channel(WAITING);
+        let thread = std::thread::spawn(move || {
+            for piece in pieces {
+                match piece {
+                    Piece::Out(text) => out(&text),
+                    Piece::Note(text) => note(&text),
+                }
+            }
+        });
+        Self {
+            sender: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(thread)),
+        }
+    }
+
+    /// Prints, and waits for room where there is none.
+    pub(crate) fn must(&self, piece: Piece) {
+        let sender = self
+            .sender
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(sender) = sender {
+            // The thread ends only once this side is closed.
+            sender.send(piece).unwrap_or_default();
+        }
+    }
+
+    /// Prints, or leaves it out where too much is waiting.
+    pub(crate) fn may(&self, piece: Piece) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*sender {
+            sender.try_send(piece).unwrap_or_default();
+        }
+    }
+
+    /// Prints what is waiting and ends.
+    pub(crate) fn finish(&self) {
+        drop(
+            self.sender
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            drop(thread.join());
+        }
+    }
+}
+
+/// The word a value has on the wire.
+pub(crate) fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(serde_json::Value::Null) => String::new(),
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
 
 /// Writes to standard output.
 pub(crate) fn out(text: &str) {

@@ -24,6 +24,10 @@ use crate::procfs::Process;
 
 /// Ancestors looked at; a longer line of descent is no ordinary one.
 const ANCESTORS: usize = 32;
+/// The field of `/proc/self/stat` with the start of the arguments, see proc(5).
+const ARGUMENTS: usize = 48;
+/// The same of the environment.
+const ENVIRONMENT: usize = 50;
 /// The longest environment block taken seriously; Linux's own limit is a few MiB.
 const BLOCK_LIMIT: u64 = 64 * 1024 * 1024;
 
@@ -63,10 +67,26 @@ pub(super) fn hide(vars: &BTreeMap<String, String>) -> Hidden {
     }
 }
 
-/// Overwrites the values in the block of memory the process was started with.
-fn blank() -> io::Result<()> {
-    let Some((start, length)) = block()? else {
+/// Overwrites a secret wherever it stands in the arguments this process was started with, which
+/// `/proc/PID/cmdline` shows to everyone.
+pub(super) fn hide_argument(secret: &str) -> io::Result<()> {
+    let Some((memory, start, bytes)) = open_block(ARGUMENTS)? else {
         return Ok(());
+    };
+    let secret = secret.as_bytes();
+    let places =
+        (0..bytes.len()).filter(|at| bytes.get(*at..).is_some_and(|b| b.starts_with(secret)));
+    for place in places.filter(|_| !secret.is_empty()) {
+        let position = start + u64::try_from(place).unwrap_or_default();
+        memory.write_all_at(&vec![b'x'; secret.len()], position)?;
+    }
+    Ok(())
+}
+
+/// A block of our own memory: what of it, where it begins, and what is there.
+fn open_block(field: usize) -> io::Result<Option<(File, u64, Vec<u8>)>> {
+    let Some((start, length)) = block(field)? else {
+        return Ok(None);
     };
     let memory = OpenOptions::new()
         .read(true)
@@ -74,6 +94,14 @@ fn blank() -> io::Result<()> {
         .open("/proc/self/mem")?;
     let mut bytes = vec![0; length];
     memory.read_exact_at(&mut bytes, start)?;
+    Ok(Some((memory, start, bytes)))
+}
+
+/// Overwrites the values in the block of memory the process was started with.
+fn blank() -> io::Result<()> {
+    let Some((memory, start, bytes)) = open_block(ENVIRONMENT)? else {
+        return Ok(());
+    };
     let mut position = start;
     for entry in bytes.split_inclusive(|byte| *byte == 0) {
         blank_entry(&memory, entry, position)?;
@@ -97,8 +125,8 @@ fn blank_entry(memory: &File, entry: &[u8], position: u64) -> io::Result<()> {
     memory.write_all_at(&vec![b'x'; value.len()], position + offset)
 }
 
-/// Where the block is: fields 50 and 51 of `/proc/self/stat`. `None` for an empty environment.
-fn block() -> io::Result<Option<(u64, usize)>> {
+/// Where a block is: this field of `/proc/self/stat` and the next. `None` for an empty block.
+fn block(field: usize) -> io::Result<Option<(u64, usize)>> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let odd = || {
         io::Error::new(
@@ -108,7 +136,7 @@ fn block() -> io::Result<Option<(u64, usize)>> {
     };
     // Field 3 is the first after the name in parentheses.
     let (_, fields) = stat.rsplit_once(") ").ok_or_else(odd)?;
-    let mut fields = fields.split_ascii_whitespace().skip(50 - 3);
+    let mut fields = fields.split_ascii_whitespace().skip(field - 3);
     let mut next = || {
         fields
             .next()

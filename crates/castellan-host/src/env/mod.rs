@@ -15,6 +15,15 @@ use nix::unistd::{User, geteuid};
 pub use hiding::Hidden;
 pub use names::looks_secret;
 
+/// Makes a secret that was given as an argument unreadable for other processes, which see the
+/// arguments of every process. To be called before [`Environment::take`], which closes the way.
+///
+/// # Errors
+/// When the kernel refuses; the secret then stays readable.
+pub fn hide_argument(secret: &str) -> std::io::Result<()> {
+    hiding::hide_argument(secret)
+}
+
 /// A snapshot of the process environment.
 #[derive(Clone)]
 pub struct Environment {

@@ -1,19 +1,21 @@
 //! `castellan exec`: one turn, for scripts and pipes.
 
 use std::io::{IsTerminal as _, Read as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use castellan_core::event::TurnEnd;
-use castellan_core::{CancelSource, Clock, Event, ModelError, Recorded};
+use castellan_core::{CancelSource, Clock, ErrorCode, Event, ModelError, Recorded, Timestamp};
 use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
+use castellan_store::{Store, audit};
 
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
 use crate::model;
-use crate::output::{line, note, out, out_is_terminal};
+use crate::output::{Piece, Printer, note, out_is_terminal};
 use crate::wiring::World;
 
 /// Runs the turn.
@@ -38,7 +40,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let chosen = model::choose(world, &args.model).await?;
     let view = Arc::new(View::new(args.json, Arc::clone(&world.clock)));
     let parts = world.session(
-        store,
+        store.clone(),
         chosen,
         Arc::clone(&view) as _,
         permission,
@@ -55,26 +57,56 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Some(text) => session.say(text),
         None => session.take_up()?,
     }
+    let turn = drive(&mut session).await;
+    let end =
+        turn.and_then(|outcome| conclude(&session, outcome, &resume_command(&session, &args)));
+    view.finish(&session, end.as_ref().err());
+    drop(session);
+    tidy_audit(&store, &*world.clock).await;
+    end
+}
+
+/// How long the audit is kept.
+const AUDIT_DAYS: i64 = 90;
+
+/// Takes what is older than [`AUDIT_DAYS`] off the audit chain. A chain that can't be taken from is
+/// evidence and stays whole; `castellan audit --verify` says what is wrong with it.
+async fn tidy_audit(store: &Store, clock: &dyn Clock) {
+    let before = Timestamp(clock.now().0 - AUDIT_DAYS * 24 * 60 * 60 * 1000);
+    let due = store.read(move |tx| audit::is_due(tx, before)).await;
+    if due.unwrap_or(false) {
+        drop(store.write(move |tx| audit::prune(tx, before)).await);
+    }
+}
+
+/// Runs the turn until it is over, or until it has come to a stop after someone asked for one.
+async fn drive(session: &mut Session) -> Result<TurnOutcome, CommandError> {
     let stop = CancelSource::new();
-    let outcome = {
-        let turn = session.run(stop.token());
-        tokio::pin!(turn);
-        loop {
-            tokio::select! {
-                outcome = &mut turn => break outcome?,
-                signal = interrupted() => {
-                    signal.map_err(io("wait for signals"))?;
-                    stop.cancel();
-                }
+    let turn = session.run(stop.token());
+    tokio::pin!(turn);
+    loop {
+        tokio::select! {
+            outcome = &mut turn => return Ok(outcome?),
+            signal = interrupted() => {
+                signal.map_err(io("wait for signals"))?;
+                stop.cancel();
             }
         }
-    };
-    let end = conclude(&session, outcome);
-    view.finish(
-        &session,
-        end.as_ref().err().map_or(0, |error| error.kind.code()),
-    );
-    end
+    }
+}
+
+/// The command that goes on with this session and reaches the same model. A key is never repeated.
+fn resume_command(session: &Session, args: &Exec) -> String {
+    let mut command = format!("castellan exec --resume {}", session.id());
+    for (flag, value) in [
+        ("--base-url", &args.model.base_url),
+        ("--model", &args.model.model),
+    ] {
+        if let Some(value) = value {
+            command.push_str(&format!(" {flag} '{}'", value.replace('\'', "'\\''")));
+        }
+    }
+    command
 }
 
 /// Resolves at the next request to stop: Ctrl-C or a polite signal.
@@ -133,8 +165,7 @@ fn working_folder(world: &World, args: &Exec) -> Result<std::path::PathBuf, Comm
     }
 }
 
-fn conclude(session: &Session, outcome: TurnOutcome) -> Result<(), CommandError> {
-    let resume = format!("castellan exec --resume {}", session.id());
+fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(), CommandError> {
     match outcome {
         TurnOutcome::Over(TurnEnd::Done, _) => Ok(()),
         TurnOutcome::Over(TurnEnd::Limit, _) => Err(CommandError::failed(
@@ -146,7 +177,7 @@ fn conclude(session: &Session, outcome: TurnOutcome) -> Result<(), CommandError>
         }
         TurnOutcome::Over(TurnEnd::Failed, failure) => {
             let ModelError { message, hint, .. } = failure.unwrap_or_else(|| ModelError {
-                code: castellan_core::ErrorCode::Internal,
+                code: ErrorCode::Internal,
                 message: "the turn failed".to_owned(),
                 hint: String::new(),
             });
@@ -183,13 +214,9 @@ struct View {
     /// what arrived may turn out void and can't be taken back.
     live: bool,
     clock: Arc<dyn Clock>,
-    inside: Mutex<Inside>,
-}
-
-#[derive(Default)]
-struct Inside {
+    printer: Printer,
     /// Whether the cursor stands inside a line of the answer.
-    in_line: bool,
+    in_line: AtomicBool,
 }
 
 impl View {
@@ -198,42 +225,56 @@ impl View {
             json,
             live: !json && out_is_terminal(),
             clock,
-            inside: Mutex::default(),
+            printer: Printer::start(),
+            in_line: AtomicBool::new(false),
         }
     }
 
-    fn finish(&self, session: &Session, exit_code: u8) {
+    fn finish(&self, session: &Session, error: Option<&CommandError>) {
+        let exit_code = error.map_or(0, |error| error.kind.code());
         if self.json {
-            let ts = self.clock.now();
-            let event = Event::SessionEnd { exit_code };
-            self.see(&Recorded {
-                ts,
-                seq: None,
-                session: session.id(),
-                event,
-            });
+            if exit_code == Kind::Approval.code() {
+                let (code, message) = (ErrorCode::ApprovalNeeded, "nobody can be asked".to_owned());
+                self.pass(session, Event::Error { code, message });
+            }
+            self.pass(session, Event::SessionEnd { exit_code });
         } else if self.live {
-            let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-            end_line(&mut inside);
+            self.end_line();
         } else if exit_code == 0 {
-            line(session.last_answer().trim_end_matches('\n'));
+            let answer = session.last_answer();
+            self.printer
+                .must(Piece::Out(format!("{}\n", answer.trim_end_matches('\n'))));
+        }
+        self.printer.finish();
+    }
+
+    fn pass(&self, session: &Session, event: Event) {
+        let ts = self.clock.now();
+        let recorded = Recorded {
+            ts,
+            seq: None,
+            session: session.id(),
+            event,
+        };
+        if let Ok(line) = serde_json::to_string(&recorded) {
+            self.printer.must(Piece::Out(format!("{line}\n")));
         }
     }
 
-    fn draw(&self, inside: &mut Inside, event: &Event) {
+    fn draw(&self, event: &Event) {
         match event {
             Event::Content { text } if self.live => {
-                out(text);
-                inside.in_line = !text.ends_with('\n');
+                self.printer.may(Piece::Out(text.clone()));
+                self.in_line.store(!text.ends_with('\n'), Ordering::Relaxed);
             }
-            Event::StreamEnd { complete: true } => end_line(inside),
-            Event::StreamEnd { complete: false } if inside.in_line => {
-                end_line(inside);
-                note("[the answer broke off; what stands above is void]");
+            Event::StreamEnd { complete: true } => self.end_line(),
+            Event::StreamEnd { complete: false } if self.in_line.load(Ordering::Relaxed) => {
+                self.end_line();
+                self.note("[the answer broke off; what stands above is void]");
             }
             Event::ToolInfo { items } => {
                 for item in items {
-                    note(&format!("● {}", item.header));
+                    self.note(&format!("● {}", item.header));
                 }
             }
             Event::ToolResult {
@@ -244,35 +285,45 @@ impl View {
                 ..
             } => {
                 let seconds = std::time::Duration::from_millis(*duration_ms).as_secs_f64();
-                let first = if outcome == "done" {
+                let last = output.trim().lines().last().unwrap_or_default();
+                let why = if outcome == "done" {
                     String::new()
                 } else {
-                    let line = output.trim().lines().last().unwrap_or_default();
-                    format!(": {}", castellan_core::text::shorten(line, 160))
+                    format!(": {}", castellan_core::text::shorten(last, 160))
                 };
-                note(&format!("  {name} {outcome} ({seconds:.1} s){first}"));
+                self.note(&format!("  {name} {outcome} ({seconds:.1} s){why}"));
             }
-            Event::Error { message, .. } => note(&format!("! {message}")),
+            // Stored ones end the turn, and the command itself says them.
+            Event::Error { message, .. } => self.note(&format!("! {message}")),
             _ => {}
         }
     }
-}
 
-fn end_line(inside: &mut Inside) {
-    if std::mem::take(&mut inside.in_line) {
-        line("");
+    fn note(&self, text: &str) {
+        self.printer.must(Piece::Note(text.to_owned()));
+    }
+
+    fn end_line(&self) {
+        if self.in_line.swap(false, Ordering::Relaxed) {
+            self.printer.must(Piece::Out("\n".to_owned()));
+        }
     }
 }
 
 impl Watcher for View {
     fn see(&self, recorded: &Recorded) {
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.json {
-            if let Ok(text) = serde_json::to_string(recorded) {
-                line(&text);
+        let is_stored = recorded.seq.is_some();
+        if !self.json {
+            if !(is_stored && matches!(recorded.event, Event::Error { .. })) {
+                self.draw(&recorded.event);
             }
-        } else {
-            self.draw(&mut inside, &recorded.event);
+        } else if let Ok(line) = serde_json::to_string(recorded) {
+            let piece = Piece::Out(format!("{line}\n"));
+            if is_stored {
+                self.printer.must(piece);
+            } else {
+                self.printer.may(piece);
+            }
         }
     }
 }

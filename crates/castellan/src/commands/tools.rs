@@ -7,7 +7,10 @@ use serde::Serialize;
 
 use crate::cli::Tools;
 use crate::error::CommandError;
-use crate::output::{line, out, table};
+use crate::output::{line, out, table, word};
+
+/// How many tools a search shows.
+const SEARCH_LIMIT: usize = 20;
 
 pub(crate) fn run(catalog: &Catalog, args: &Tools) -> Result<(), CommandError> {
     if let Some(name) = &args.name {
@@ -24,12 +27,19 @@ pub(crate) fn run(catalog: &Catalog, args: &Tools) -> Result<(), CommandError> {
         out(&card(tool.spec()));
         return Ok(());
     }
+    if let Some(query) = &args.search {
+        return list(&catalog.search(query, SEARCH_LIMIT), args.json);
+    }
     let specs: Vec<&ToolSpec> = if args.all {
         catalog.specs().collect()
     } else {
         catalog.on(args.surface).collect()
     };
-    if args.json {
+    list(&specs, args.json)
+}
+
+fn list(specs: &[&ToolSpec], as_json: bool) -> Result<(), CommandError> {
+    if as_json {
         return json(&specs);
     }
     let mut rows = vec![
@@ -81,15 +91,6 @@ fn card(spec: &ToolSpec) -> String {
         after = list("side effects", &spec.side_effects),
         examples = list("examples", &examples),
     )
-}
-
-/// The word a value has on the wire.
-fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        Ok(other) => other.to_string(),
-        Err(error) => error.to_string(),
-    }
 }
 
 fn words<T: Serialize>(values: &[T]) -> String {

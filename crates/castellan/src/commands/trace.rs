@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::error::CommandError;
 use crate::home::Home;
-use crate::output::{line, note, out, table};
+use crate::output::{line, note, out, table, word};
 
 /// The file that `name` means: a path, a session's id, or the beginning of one.
 pub(crate) async fn find(home: &Home, store: &Store, name: &str) -> Result<PathBuf, CommandError> {
@@ -61,11 +61,6 @@ fn told(recorded: &Recorded) -> String {
     )
 }
 
-/// The wire's word for a value.
-fn word(value: &impl serde::Serialize) -> String {
-    json!(value).as_str().unwrap_or_default().to_owned()
-}
-
 fn in_words(event: &Event) -> String {
     match event {
         Event::SessionStart { cwd, caller, .. } => {
@@ -99,11 +94,7 @@ fn in_words(event: &Event) -> String {
         }
         Event::Error { code, message } => format!("{code}: {message}"),
         Event::StateChange { state, reason } => {
-            format!(
-                "{} {}",
-                word(state),
-                reason.as_ref().map(word).unwrap_or_default()
-            )
+            format!("{} {}", word(state), word(reason))
         }
         Event::Reasoning { text } | Event::Content { text } => shorten(text, 200),
         Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),
