@@ -326,6 +326,9 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 fn described(value: &Value) -> String {
+    if value.is_null() {
+        return "null".to_owned();
+    }
     format!("{} {}", type_of(value), shorten(&value.to_string(), 60))
 }
 

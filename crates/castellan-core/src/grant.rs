@@ -24,6 +24,12 @@ pub struct InvalidGrant {
 }
 
 impl Grant {
+    /// Whether it can cover calls of a tool of this name.
+    #[must_use]
+    pub fn names(&self, tool: &str) -> bool {
+        glob(&self.tool, tool)
+    }
+
     /// Whether this grant covers a call of `tool`, given the shell commands it would run.
     #[must_use]
     pub fn covers(&self, tool: &str, commands: &[String]) -> bool {

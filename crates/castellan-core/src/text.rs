@@ -38,6 +38,25 @@ pub fn head_and_tail(text: &str, limit: usize, whole: Option<&str>) -> Option<Cu
     })
 }
 
+/// `text` as one line that can be shown anywhere: line breaks and other control characters become
+/// visible escapes, so that nothing in it can pass for something around it.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let hidden = |letter: char| {
+        letter.is_control()
+            || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if hidden(letter) {
+            line.extend(letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    line
+}
+
 /// Bytes in hexadecimal.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
@@ -198,6 +217,14 @@ mod tests {
         );
         assert!(cut.text.contains("spill/1.txt"));
         assert_eq!(head_and_tail("short", 5, None), None);
+    }
+
+    #[test]
+    fn one_line_shows_what_would_be_hidden() {
+        assert_eq!(
+            one_line("a\nhint: b\u{1b}[2K\rc\u{202e}d é"),
+            "a\\nhint: b\\u{1b}[2K\\rc\\u{202e}d é"
+        );
     }
 
     #[test]

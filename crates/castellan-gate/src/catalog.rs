@@ -11,7 +11,7 @@ use castellan_core::caller::Surface;
 use castellan_core::model::ToolCard;
 use castellan_core::nearest::nearest;
 use castellan_core::outcome::{EffectStatus, Outcome, Retry};
-use castellan_core::text::shorten;
+use castellan_core::text::{one_line, shorten};
 use castellan_core::{ErrorCode, Tool, ToolSpec};
 
 use crate::error::Error;
@@ -160,8 +160,12 @@ impl Catalog {
                 let name = &tool.spec().name;
                 Ok((
                     tool,
-                    (name != sent)
-                        .then(|| format!("tool name `{}` taken as `{name}`", shorten(sent, 80))),
+                    (name != sent).then(|| {
+                        format!(
+                            "tool name `{}` taken as `{name}`",
+                            one_line(&shorten(sent, 80))
+                        )
+                    }),
                 ))
             }
             Some(tool) => Err(Outcome::Failed {
@@ -175,7 +179,7 @@ impl Catalog {
             None => Err(Outcome::Failed {
                 output: String::new(),
                 code: ErrorCode::ToolNotFound,
-                what: format!("there is no tool named `{}`", shorten(name, 80)),
+                what: format!("there is no tool named `{}`", one_line(&shorten(name, 80))),
                 effect: EffectStatus::None,
                 retry: Retry::Useless,
                 next: self.names(name, surface),

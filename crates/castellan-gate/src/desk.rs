@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::event::{Answer, ApprovalItem, CallItem, Decision};
-use castellan_core::text::shorten;
+use castellan_core::text::{one_line, shorten};
 use castellan_core::tool::{CallContext, Left, Report};
 use castellan_core::{CallId, Caller, CycleId, EffectStatus, ErrorCode, Event, Outcome, ToolSpec};
 use futures::future::FutureExt as _;
@@ -119,7 +119,7 @@ impl<'a> Desk<'a> {
             },
         };
         let issued = &pending.issued;
-        let name = shorten(issued.raw.name.trim(), 64);
+        let name = one_line(&shorten(issued.raw.name.trim(), 64));
         Refused {
             call_id: issued.call_id,
             name,

@@ -187,9 +187,16 @@ impl Gate {
         &self.catalog
     }
 
+    /// Text as it may be recorded: without the secrets that this process knows.
+    #[must_use]
+    pub fn redact(&self, text: String) -> String {
+        self.redaction.apply(text)
+    }
+
     /// The call as it may be recorded: values that its tool marks as secret are swapped for handles,
     /// which [`handle`](Self::handle) understands. To be done before a call is recorded anywhere.
-    pub fn conceal(&self, surface: Surface, issued: IssuedCall) -> IssuedCall {
+    pub fn conceal(&self, surface: Surface, mut issued: IssuedCall) -> IssuedCall {
+        issued.raw.arguments = self.redaction.apply(issued.raw.arguments);
         conceal(&self.catalog, &self.vault, surface, issued)
     }
 

@@ -7,7 +7,7 @@ use castellan_core::arguments::{fit, read};
 use castellan_core::caller::Surface;
 use castellan_core::message::IssuedCall;
 use castellan_core::outcome::{EffectStatus, Retry};
-use castellan_core::text::shorten;
+use castellan_core::text::{one_line, shorten};
 use castellan_core::tool::{Inspection, SessionView, right_shape};
 use castellan_core::{Call, CallId, ErrorCode, Outcome, Tool};
 use serde_json::{Map, Value};
@@ -79,7 +79,7 @@ pub(crate) async fn prepare(
     let raw = &issued.raw;
     let refused = |name: &str, outcome, params| Refused {
         call_id,
-        name: shorten(name, 64),
+        name: one_line(&shorten(name, 64)),
         outcome,
         params,
     };
@@ -118,7 +118,10 @@ pub(crate) async fn prepare(
         .parse(arguments)
         .map_err(|outcome| refused(&spec.name, outcome, params.clone()))?;
     let inspection = match call.inspect(view).await {
-        Ok(inspection) => inspection,
+        Ok(inspection) => Inspection {
+            header: one_line(&inspection.header),
+            ..inspection
+        },
         Err(outcome) => return Err(refused(&spec.name, outcome, params)),
     };
     Ok(Prepared {
@@ -137,8 +140,8 @@ fn cut_off(arguments: &str) -> Outcome {
         output: String::new(),
         code: ErrorCode::Validation,
         what: format!(
-            "the arguments were cut off after {} bytes because the output limit was reached, so \
-             the call was not made",
+            "the arguments were cut off after {} bytes (by the output limit or a filter), so the \
+             call was not made",
             arguments.len()
         ),
         effect: EffectStatus::None,

@@ -119,8 +119,8 @@ impl TypedTool for Bash {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, ()), Outcome>> {
-        let line = params.command.trim().lines().next().unwrap_or_default();
-        let mut inspection = Inspection::new("bash", format!("run {}", shorten(line, 120)));
+        let header = format!("run {}", shorten(params.command.trim(), 300));
+        let mut inspection = Inspection::new("bash", header);
         inspection.commands = vec![params.command.clone()];
         inspection.preview = Preview::Command {
             command: params.command.clone(),

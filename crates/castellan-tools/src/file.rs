@@ -1,10 +1,12 @@
 //! The ground all file tools share: opening only what is a regular file, knowing a file's bytes
 //! again, and writing without losing anything.
 
+mod closed;
 mod mark;
 mod open;
 mod save;
 
+pub use closed::Closed;
 pub use mark::{HASHED_UP_TO, mark, mark_of};
 pub use open::{Opened, Problem, open, resolve};
 pub use save::{Addition, Unsaved, save};

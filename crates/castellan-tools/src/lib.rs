@@ -17,6 +17,8 @@ use castellan_core::Tool;
 use castellan_core::tool::Typed;
 use castellan_host::shell::Shell;
 
+use crate::file::Closed;
+
 /// What the tools of this crate need.
 #[derive(Debug, Clone)]
 pub struct Needs {
@@ -26,6 +28,8 @@ pub struct Needs {
     pub environment: Vec<(String, String)>,
     /// How long a command may run that sets no timeout.
     pub timeout: Duration,
+    /// What file tools don't touch.
+    pub closed: Closed,
 }
 
 /// Every tool of this crate, in the order a model is shown them.
@@ -35,11 +39,12 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
         shell,
         environment,
         timeout,
+        closed,
     } = needs;
     vec![
         Arc::new(Typed::new(bash::Bash::new(shell, environment, timeout))),
-        Arc::new(Typed::new(read_file::ReadFile::new())),
-        Arc::new(Typed::new(write_file::WriteFile::new())),
+        Arc::new(Typed::new(read_file::ReadFile::new(closed.clone()))),
+        Arc::new(Typed::new(write_file::WriteFile::new(closed))),
     ]
 }
 

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::DOMAIN;
-use crate::file::{self, Opened};
+use crate::file::{self, Closed, Opened};
 
 /// Longer lines are clipped, in characters.
 const LINE_SHOWN: usize = 2000;
@@ -46,12 +46,13 @@ pub struct Params {
 #[derive(Debug)]
 pub struct ReadFile {
     spec: ToolSpec,
+    closed: Closed,
 }
 
 impl ReadFile {
-    /// The tool.
+    /// The tool, which doesn't enter what is `closed`.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(closed: Closed) -> Self {
         let mut spec = ToolSpec::new::<Params>(
             "read_file",
             DOMAIN,
@@ -70,13 +71,7 @@ impl ReadFile {
         spec.auto_in_task_agent = true;
         spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
         spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
-        Self { spec }
-    }
-}
-
-impl Default for ReadFile {
-    fn default() -> Self {
-        Self::new()
+        Self { spec, closed }
     }
 }
 
@@ -111,6 +106,7 @@ impl TypedTool for ReadFile {
             let resolved = tokio::task::spawn_blocking(move || file::resolve(&path)).await;
             let path = resolved
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
+            self.closed.refuse(&path)?;
             let header = format!("read {}", params.path.display());
             let mut inspection = Inspection::new("read_file", header);
             inspection.paths = vec![path.clone()];

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::DOMAIN;
-use crate::file::{self, Addition, Problem};
+use crate::file::{self, Addition, Closed, Problem};
 
 /// How much of the content a preview shows, in characters.
 const PREVIEWED: usize = 2000;
@@ -55,12 +55,13 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct WriteFile {
     spec: ToolSpec,
+    closed: Closed,
 }
 
 impl WriteFile {
-    /// The tool.
+    /// The tool, which doesn't enter what is `closed`.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(closed: Closed) -> Self {
         let mut spec = ToolSpec::new::<Params>(
             "write_file",
             DOMAIN,
@@ -81,13 +82,7 @@ impl WriteFile {
         spec.effects = vec![Effect::Writes];
         spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
         spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
-        Self { spec }
-    }
-}
-
-impl Default for WriteFile {
-    fn default() -> Self {
-        Self::new()
+        Self { spec, closed }
     }
 }
 
@@ -106,9 +101,17 @@ impl TypedTool for WriteFile {
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
         let path = view.absolute(&params.path);
         async move {
+            if params.path.is_relative() && !view.cwd.is_dir() {
+                let what = format!("the working folder {} no longer exists", view.cwd.display());
+                return Err(Outcome::failed(
+                    what,
+                    "create it again, or use an absolute path",
+                ));
+            }
             let looked = tokio::task::spawn_blocking(move || look(&path)).await;
             let (target, before) = looked
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
+            self.closed.refuse(&target)?;
             let known = view.seen.get(&target);
             if params.mode == Mode::Overwrite
                 && let (Some(known), Some(before)) = (known, &before)

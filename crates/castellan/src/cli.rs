@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use castellan_core::{Grant, Surface};
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 
 /// The gate between AI agents and the real world.
@@ -76,7 +77,7 @@ pub(crate) struct Exec {
 pub(crate) struct ModelArgs {
     /// A model's name in the configuration; with --base-url, or where none is configured, its name
     /// at the endpoint
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
     /// An OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1
     #[arg(long, value_name = "URL")]
@@ -90,7 +91,7 @@ pub(crate) struct ModelArgs {
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
     /// How many to list
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// Print as JSON
     #[arg(long)]
@@ -144,7 +145,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "CALLER")]
     pub(crate) agent: Option<String>,
     /// How many rows
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// Print as JSON
     #[arg(long)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use castellan_core::nearest::likely;
+use castellan_host::env::looks_secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -101,7 +102,7 @@ pub(crate) struct Capabilities {
 impl Config {
     /// Reads the file; a missing one is an empty one.
     pub(crate) fn load(path: &Path) -> Result<Self, CommandError> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
@@ -157,10 +158,46 @@ impl Config {
         let mut shown = self.clone();
         for model in shown.models.values_mut() {
             if model.api_key.is_some() {
-                model.api_key = Some("[hidden]".to_owned());
+                model.api_key = Some(HIDDEN.to_owned());
             }
+            for (name, value) in &mut model.extra_body {
+                if looks_secret(name) {
+                    *value = HIDDEN.into();
+                }
+            }
+            model.base_url = without_credentials(&model.base_url);
         }
         toml::to_string_pretty(&shown).map_err(CommandError::failed)
+    }
+}
+
+/// What stands in the place of a key.
+const HIDDEN: &str = "[hidden]";
+/// A longer file is no configuration.
+const LONGEST: u64 = 1024 * 1024;
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() > LONGEST {
+        return Err(std::io::Error::other(
+            "it is not a regular file of at most 1 MiB",
+        ));
+    }
+    std::fs::read_to_string(path)
+}
+
+/// An address without user, password and query.
+fn without_credentials(url: &str) -> String {
+    let (address, query) = url
+        .split_once('?')
+        .map_or((url, ""), |(address, _)| (address, "?[hidden]"));
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let (authority, path) = rest
+        .split_once('/')
+        .map_or((rest, String::new()), |(a, p)| (a, format!("/{p}")));
+    match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://{HIDDEN}@{host}{path}{query}"),
+        None => format!("{address}{query}"),
     }
 }
 
@@ -175,8 +212,10 @@ impl Problem {
         let place = error.span().map_or_else(String::new, |span| {
             let before = text.get(..span.start).unwrap_or(text);
             let line = before.matches('\n').count() + 1;
-            let whole = text.lines().nth(line - 1).unwrap_or_default().trim();
-            format!("line {line} (`{whole}`): ")
+            // Not what stands behind the `=`: it may be a key.
+            let whole = text.lines().nth(line - 1).unwrap_or_default();
+            let key = whole.split('=').next().unwrap_or_default().trim();
+            format!("line {line} (`{key}`): ")
         });
         let message = error.message();
         Self {
@@ -227,9 +266,21 @@ mod tests {
 
     #[test]
     fn a_key_is_never_shown() {
-        let config =
-            Config::parse("[models.a]\nbase_url = \"http://x\"\napi_key = \"sk-1\"\n").unwrap();
-        let shown = config.shown().unwrap();
-        assert!(shown.contains("[hidden]") && !shown.contains("sk-1"));
+        let text = "[models.a]\nbase_url = \"http://u:sk-2@x/v1?key=sk-3\"\napi_key = \"sk-1\"\n\
+                    [models.a.extra_body]\napi_key = \"sk-4\"\ntemperature = 1\n";
+        let shown = Config::parse(text).unwrap().shown().unwrap();
+        assert!(
+            shown.contains("[hidden]@x/v1") && shown.contains("temperature"),
+            "{shown}"
+        );
+        assert!(!shown.contains("sk-"), "{shown}");
+        for wrong in [
+            "api_kye = \"sk-1\"",
+            "api_key = [\"sk-1\"]",
+            "api_key = \"sk-1",
+        ] {
+            let text = problem(&format!("[models.a]\nbase_url = \"http://x\"\n{wrong}\n"));
+            assert!(text.contains("line 3") && !text.contains("sk-1"), "{text}");
+        }
     }
 }

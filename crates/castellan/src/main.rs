@@ -64,12 +64,10 @@ fn run(command: Command, environment: Environment) -> Result<(), CommandError> {
     match command {
         Command::Config(ConfigCommand::Show) => return commands::config::show(&home),
         Command::Config(ConfigCommand::Path) => {
-            commands::config::path(&home);
-            return Ok(());
+            return commands::config::path(&home);
         }
         Command::Events => {
-            commands::events::run();
-            return Ok(());
+            return commands::events::run();
         }
         _ => {}
     }

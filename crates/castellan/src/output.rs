@@ -5,6 +5,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use castellan_core::text::plain;
+
+use crate::error::CommandError;
+
 /// How many pieces may wait for a slow reader.
 const WAITING: usize = 4096;
 
@@ -20,19 +24,23 @@ pub(crate) enum Piece {
 /// cancel. Only what must be printed waits, and only once a good deal is waiting already.
 pub(crate) struct Printer {
     sender: Mutex<Option<SyncSender<Piece>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<Result<(), CommandError>>>>,
 }
 
 impl Printer {
     pub(crate) fn start() -> Self {
         let (sender, pieces) = sync_channel(WAITING);
         let thread = std::thread::spawn(move || {
+            let mut written = Ok(());
             for piece in pieces {
                 match piece {
-                    Piece::Out(text) => out(&text),
+                    Piece::Out(text) if written.is_ok() => written = out(&text),
+                    // What is left is taken in and dropped, so that nobody waits for room.
+                    Piece::Out(_) => {}
                     Piece::Note(text) => note(&text),
                 }
             }
+            written
         });
         Self {
             sender: Mutex::new(Some(sender)),
@@ -62,7 +70,10 @@ impl Printer {
     }
 
     /// Prints what is waiting and ends.
-    pub(crate) fn finish(&self) {
+    ///
+    /// # Errors
+    /// What kept a piece from being written.
+    pub(crate) fn finish(&self) -> Result<(), CommandError> {
         drop(
             self.sender
                 .lock()
@@ -74,8 +85,10 @@ impl Printer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(thread) = thread {
-            drop(thread.join());
+        match thread.map(JoinHandle::join) {
+            Some(Ok(written)) => written,
+            Some(Err(_)) => Err(CommandError::failed("printing broke down")),
+            None => Ok(()),
         }
     }
 }
@@ -90,26 +103,37 @@ pub(crate) fn word(value: &impl serde::Serialize) -> String {
     }
 }
 
-/// Writes to standard output.
-pub(crate) fn out(text: &str) {
+/// Writes to standard output. A reader that has gone away wants no more, which is no error.
+///
+/// # Errors
+/// Anything else that keeps the text from being written, such as a full disk.
+pub(crate) fn out(text: &str) -> Result<(), CommandError> {
     let mut stdout = io::stdout().lock();
-    // A closed pipe means that nobody wants the rest.
-    stdout
+    match stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-        .unwrap_or_default();
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::failed(
+            format!("failed to write to standard output: {error}"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a line to standard output.
-pub(crate) fn line(text: &str) {
-    out(&format!("{text}\n"));
+///
+/// # Errors
+/// As [`out`].
+pub(crate) fn line(text: &str) -> Result<(), CommandError> {
+    out(&format!("{text}\n"))
 }
 
-/// Writes a line to standard error.
+/// Writes a line to standard error, without anything in it that would move a terminal's cursor.
 pub(crate) fn note(text: &str) {
     let mut stderr = io::stderr().lock();
+    // There is no other place to complain about this one.
     stderr
-        .write_all(format!("{text}\n").as_bytes())
+        .write_all(format!("{}\n", plain(text)).as_bytes())
         .unwrap_or_default();
 }
 

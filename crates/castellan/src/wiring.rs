@@ -14,6 +14,7 @@ use castellan_runtime::session::Watcher;
 use castellan_runtime::{Parts, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
+use castellan_tools::file::Closed;
 
 use crate::config::{Config, Synchronous};
 use crate::error::CommandError;
@@ -39,6 +40,10 @@ impl World {
             shell: shell.clone(),
             environment: environment.child_environment(&[]),
             timeout: Duration::from_secs(config.tools.timeout),
+            closed: Closed::new(
+                vec![home.data.clone(), home.config.clone()],
+                vec![home.spill()],
+            ),
         };
         let catalog = Arc::new(catalog::build(needs)?);
         let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));

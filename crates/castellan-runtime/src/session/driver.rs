@@ -196,6 +196,7 @@ impl Session {
                 self.conclude(call_id, Outcome::Denied { by, reason });
             }
         }
+        let text = self.parts.gate.redact(text);
         self.journal.note(Event::UserTurn { text });
     }
 
@@ -466,8 +467,8 @@ impl Session {
             })
             .collect();
         self.journal.note(Event::ModelResponse {
-            text: reply.text,
-            reasoning: reply.reasoning,
+            text: self.parts.gate.redact(reply.text),
+            reasoning: reply.reasoning.map(|text| self.parts.gate.redact(text)),
             calls,
             finish: reply.finish,
             usage,

@@ -58,8 +58,7 @@ pub enum Addition {
 /// Missing parents are created.
 ///
 /// # Errors
-/// [`Unsaved`]. The file then has its old content, but where writing in place or behind the old
-/// content broke off, or where only the last step, making the folder durable, failed.
+/// [`Unsaved`]. The file then has its old content, but where writing in place broke off, or where only the last step, making the folder durable, failed.
 pub fn save(target: &Path, content: &[u8], addition: Addition) -> Result<(), Unsaved> {
     let unsaved = |effect| {
         move |error: io::Error| Unsaved {
@@ -68,7 +67,7 @@ pub fn save(target: &Path, content: &[u8], addition: Addition) -> Result<(), Uns
         }
     };
     let failed = unsaved(EffectStatus::None);
-    let half = unsaved(EffectStatus::Partial);
+    let broken = |Broken { error, effect }| unsaved(effect)(error);
     let existing = match fs::metadata(target) {
         Ok(metadata) => {
             require_regular(target, metadata.file_type())?;
@@ -86,13 +85,13 @@ pub fn save(target: &Path, content: &[u8], addition: Addition) -> Result<(), Uns
         fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
     }
     match (&existing, addition) {
-        (Some(_), Addition::Append) => append(target, content).map_err(half),
+        (Some(_), Addition::Append) => append(target, content).map_err(broken),
         (Some(metadata), Addition::Replace) if metadata.nlink() > 1 => {
-            in_place(target, content).map_err(half)
+            in_place(target, content).map_err(broken)
         }
         _ => match replace(folder, target, content, existing.as_ref()) {
             Err(error) if existing.is_some() && takes_no_new_file(&error) => {
-                in_place(target, content).map_err(half)
+                in_place(target, content).map_err(broken)
             }
             Err(error) => Err(failed(error)),
             Ok(()) => File::open(folder)
@@ -122,16 +121,81 @@ fn require_writable(path: &Path, metadata: &Metadata) -> Result<(), Problem> {
     Ok(())
 }
 
-fn append(target: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().append(true).open(target)?;
-    file.write_all(content)?;
-    file.sync_all()
+/// Adds to the end. Where that breaks off, what was added is taken away again.
+fn append(target: &Path, content: &[u8]) -> Result<(), Broken> {
+    let whole = |error| Broken {
+        error,
+        effect: EffectStatus::None,
+    };
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(target)
+        .map_err(whole)?;
+    let length = file.metadata().map_err(whole)?.len();
+    file.write_all(content)
+        .and_then(|()| file.sync_all())
+        .map_err(|error| Broken {
+            error,
+            effect: undone(&file.set_len(length)),
+        })
 }
 
-fn in_place(target: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).truncate(true).open(target)?;
-    file.write_all(content)?;
-    file.sync_all()
+/// Writes over what is there. Room is reserved first, so that a full disk is met while the old
+/// content is still whole.
+fn in_place(target: &Path, content: &[u8]) -> Result<(), Broken> {
+    let whole = |error| Broken {
+        error,
+        effect: EffectStatus::None,
+    };
+    let half = |error| Broken {
+        error,
+        effect: EffectStatus::Partial,
+    };
+    let mut file = OpenOptions::new().write(true).open(target).map_err(whole)?;
+    let old = file.metadata().map_err(whole)?;
+    let length = content.len() as u64;
+    if length > old.len()
+        && let Err(error) = reserve(&file, length)
+    {
+        return Err(Broken {
+            error,
+            effect: undone(&file.set_len(old.len())),
+        });
+    }
+    file.write_all(content).map_err(half)?;
+    file.set_len(length).map_err(half)?;
+    // Writing clears the set-id bits.
+    let same = file
+        .metadata()
+        .map(|new| new.permissions() == old.permissions());
+    if !matches!(same, Ok(true)) {
+        file.set_permissions(old.permissions()).unwrap_or_default();
+    }
+    file.sync_all().map_err(half)
+}
+
+/// A write that did not come to its end.
+struct Broken {
+    error: io::Error,
+    effect: EffectStatus,
+}
+
+fn undone(result: &io::Result<()>) -> EffectStatus {
+    if result.is_ok() {
+        EffectStatus::None
+    } else {
+        EffectStatus::Partial
+    }
+}
+
+/// Room for `length` bytes; file systems that can't reserve any are taken at their word.
+fn reserve(file: &File, length: u64) -> io::Result<()> {
+    use nix::errno::Errno;
+    let length = i64::try_from(length).map_err(io::Error::other)?;
+    match nix::fcntl::posix_fallocate(file, 0, length) {
+        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::EINVAL | Errno::ENOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn replace(
@@ -152,7 +216,7 @@ fn replace(
         })?;
     temporary.write_all(content)?;
     if let Some(metadata) = existing {
-        keep_owner(temporary.as_file(), metadata);
+        keep_owner(temporary.as_file(), metadata)?;
         let mode = metadata.permissions().mode() & 0o7777;
         temporary
             .as_file()
@@ -163,12 +227,12 @@ fn replace(
     Ok(())
 }
 
-/// Only root may give files away; for anyone else the owner is already right, or can't be kept.
-fn keep_owner(file: &File, metadata: &Metadata) {
-    if let Ok(new) = file.metadata()
-        && (new.uid(), new.gid()) != (metadata.uid(), metadata.gid())
-    {
-        std::os::unix::fs::fchown(file, Some(metadata.uid()), Some(metadata.gid()))
-            .unwrap_or_default();
+/// Only root may give files away. Where the owner can't be kept, the error makes the file be
+/// written in place instead.
+fn keep_owner(file: &File, metadata: &Metadata) -> io::Result<()> {
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) == (metadata.uid(), metadata.gid()) {
+        return Ok(());
     }
+    std::os::unix::fs::fchown(file, Some(metadata.uid()), Some(metadata.gid()))
 }

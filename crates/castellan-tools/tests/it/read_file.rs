@@ -1,13 +1,21 @@
 //! `read_file`.
 
 use castellan_testkit::Home;
+use castellan_tools::file::Closed;
 use castellan_tools::read_file::ReadFile;
 use serde_json::{Value, json};
 
 use crate::drive::{call, text, view};
 
 async fn read(home: &Home, arguments: Value) -> String {
-    text(call(ReadFile::new(), arguments, &view(&home.workspace())).await)
+    text(
+        call(
+            ReadFile::new(Closed::default()),
+            arguments,
+            &view(&home.workspace()),
+        )
+        .await,
+    )
 }
 
 #[tokio::test]

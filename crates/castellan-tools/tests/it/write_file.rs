@@ -6,6 +6,7 @@ use std::path::Path;
 use castellan_core::EffectStatus;
 use castellan_core::tool::Preview;
 use castellan_testkit::Home;
+use castellan_tools::file::Closed;
 use castellan_tools::read_file::ReadFile;
 use castellan_tools::write_file::WriteFile;
 use serde_json::{Value, json};
@@ -13,7 +14,14 @@ use serde_json::{Value, json};
 use crate::drive::{after, call, call_with, text, view};
 
 async fn write(home: &Home, arguments: Value) -> String {
-    text(call(WriteFile::new(), arguments, &view(&home.workspace())).await)
+    text(
+        call(
+            WriteFile::new(Closed::default()),
+            arguments,
+            &view(&home.workspace()),
+        )
+        .await,
+    )
 }
 
 fn mode(path: &Path) -> u32 {
@@ -140,24 +148,34 @@ async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     let home = Home::new();
     home.write("a.txt", "first\n");
     let before = view(&home.workspace());
-    let read = call(ReadFile::new(), json!({"path": "a.txt"}), &before).await;
+    let read = call(
+        ReadFile::new(Closed::default()),
+        json!({"path": "a.txt"}),
+        &before,
+    )
+    .await;
     let view = after(&before, &read);
     home.write("a.txt", "someone else's work\n");
     let arguments = json!({"path": "a.txt", "content": "mine\n"});
-    let said = text(call(WriteFile::new(), arguments.clone(), &view).await);
+    let said = text(call(WriteFile::new(Closed::default()), arguments.clone(), &view).await);
     assert!(
         said.contains("changed since this session last read it"),
         "{said}"
     );
     assert_eq!(home.read("a.txt").as_deref(), Some("someone else's work\n"));
-    let read = call(ReadFile::new(), json!({"path": "a.txt"}), &view).await;
+    let read = call(
+        ReadFile::new(Closed::default()),
+        json!({"path": "a.txt"}),
+        &view,
+    )
+    .await;
     let view = after(&view, &read);
-    let report = call(WriteFile::new(), arguments, &view).await;
+    let report = call(WriteFile::new(Closed::default()), arguments, &view).await;
     assert_eq!(report.outcome.effect(), EffectStatus::Committed);
     // Its own write counts as known.
     let view = after(&view, &report);
     let again = call(
-        WriteFile::new(),
+        WriteFile::new(Closed::default()),
         json!({"path": "a.txt", "content": "more\n"}),
         &view,
     )
@@ -171,15 +189,25 @@ async fn what_happens_between_the_look_and_the_write_is_noticed() {
     home.write("a.txt", "first\n");
     let view = view(&home.workspace());
     let arguments = |path: &str| json!({"path": path, "content": "mine\n"});
-    let changed = call_with(WriteFile::new(), arguments("a.txt"), &view, |_| {
-        home.write("a.txt", "changed\n");
-    });
+    let changed = call_with(
+        WriteFile::new(Closed::default()),
+        arguments("a.txt"),
+        &view,
+        |_| {
+            home.write("a.txt", "changed\n");
+        },
+    );
     let said = text(changed.await);
     assert!(said.contains("changed while the call waited"), "{said}");
     assert_eq!(home.read("a.txt").as_deref(), Some("changed\n"));
-    let appeared = call_with(WriteFile::new(), arguments("new.txt"), &view, |_| {
-        home.write("new.txt", "theirs\n");
-    });
+    let appeared = call_with(
+        WriteFile::new(Closed::default()),
+        arguments("new.txt"),
+        &view,
+        |_| {
+            home.write("new.txt", "theirs\n");
+        },
+    );
     assert!(text(appeared.await).contains("appeared while the call waited"));
     assert_eq!(home.read("new.txt").as_deref(), Some("theirs\n"));
 }
@@ -195,14 +223,19 @@ async fn the_preview_says_what_would_be_replaced() {
         ("a.txt", "append", "append_file", false),
     ] {
         let arguments = json!({"path": path, "content": "x", "mode": mode});
-        call_with(WriteFile::new(), arguments, &view, |inspection| {
-            assert_eq!(inspection.label, label);
-            let Preview::File { note, bytes, .. } = &inspection.preview else {
-                unreachable!("a write previews a file")
-            };
-            assert_eq!((!note.is_empty(), *bytes), (noted, 1), "{path} {mode}");
-            home.write("a.txt", "unread\n");
-        })
+        call_with(
+            WriteFile::new(Closed::default()),
+            arguments,
+            &view,
+            |inspection| {
+                assert_eq!(inspection.label, label);
+                let Preview::File { note, bytes, .. } = &inspection.preview else {
+                    unreachable!("a write previews a file")
+                };
+                assert_eq!((!note.is_empty(), *bytes), (noted, 1), "{path} {mode}");
+                home.write("a.txt", "unread\n");
+            },
+        )
         .await;
         home.write("a.txt", "unread\n");
     }
@@ -258,4 +291,44 @@ async fn a_full_disk_leaves_the_old_content_and_no_temporary_file() {
     nix::mount::umount(&disk).unwrap();
     assert!(said.contains("No space left"), "{said}");
     assert_eq!(left, ("old".to_owned(), vec!["file".to_owned()]));
+}
+
+#[tokio::test]
+async fn our_own_state_is_closed_but_for_spilled_outputs() {
+    let home = Home::new();
+    let state = home.castellan_home();
+    std::fs::create_dir(state.join("spill")).unwrap();
+    std::fs::write(state.join("castellan.db"), "the record").unwrap();
+    std::fs::write(state.join("spill/call.txt"), "the whole output\n").unwrap();
+    symlink(&state, home.workspace().join("link")).unwrap();
+    let closed = || Closed::new(vec![state.clone()], vec![state.join("spill")]);
+    let view = view(&home.workspace());
+    for path in [
+        "link/castellan.db",
+        "link/new",
+        "link/spill/../castellan.db",
+    ] {
+        let arguments = json!({"path": path, "content": "x"});
+        let said = text(call(WriteFile::new(closed()), arguments, &view).await);
+        assert!(said.contains("castellan's own state"), "{path}: {said}");
+        let said = text(call(ReadFile::new(closed()), json!({"path": path}), &view).await);
+        assert!(said.contains("castellan's own state"), "{path}: {said}");
+    }
+    assert_eq!(
+        std::fs::read_to_string(state.join("castellan.db")).unwrap(),
+        "the record"
+    );
+    let spilled = json!({"path": "link/spill/call.txt"});
+    let said = text(call(ReadFile::new(closed()), spilled, &view).await);
+    assert!(said.contains("the whole output"), "{said}");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_gone_is_not_made_again_by_a_relative_path() {
+    let home = Home::new();
+    let view = view(&home.workspace().join("gone"));
+    let arguments = json!({"path": "a.txt", "content": "x"});
+    let said = text(call(WriteFile::new(Closed::default()), arguments, &view).await);
+    assert!(said.contains("no longer exists"), "{said}");
+    assert!(!home.workspace().join("gone").exists());
 }

@@ -16,10 +16,7 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
     if args.verify {
         let verdict = store.read(audit::verify).await?;
         return match verdict.first_bad {
-            None => {
-                line(&format!("the audit chain is whole: {} rows", verdict.rows));
-                Ok(())
-            }
+            None => line(&format!("the audit chain is whole: {} rows", verdict.rows)),
             Some(bad) => Err(CommandError::failed(format!(
                 "the audit chain is broken at row {}: {}",
                 bad.seq, bad.what
@@ -50,7 +47,7 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
                     "hash": hex(&row.hash),
                 })
                 .to_string(),
-            );
+            )?;
         }
         return Ok(());
     }
@@ -78,7 +75,7 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
             entry.params,
         ]
     }));
-    out(&table(&rows));
+    out(&table(&rows))?;
     if shown < page.total {
         note(&format!(
             "{shown} of {} rows; --limit shows more",

@@ -12,11 +12,10 @@ pub(crate) fn show(home: &Home) -> Result<(), CommandError> {
     } else {
         " (no such file: all defaults)"
     };
-    line(&format!("# {}{missing}", home.config.display()));
-    out(&config.shown()?);
-    Ok(())
+    line(&format!("# {}{missing}", home.config.display()))?;
+    out(&config.shown()?)
 }
 
-pub(crate) fn path(home: &Home) {
-    line(&home.config.display().to_string());
+pub(crate) fn path(home: &Home) -> Result<(), CommandError> {
+    line(&home.config.display().to_string())
 }

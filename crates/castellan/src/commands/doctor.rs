@@ -29,7 +29,7 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
             "version",
             Finding::Good(env!("CARGO_PKG_VERSION").to_owned()),
         ),
-        ("state", Finding::Good(home.data.display().to_string())),
+        ("state", state(&home)),
         ("configuration", configuration(&home, config.as_ref().err())),
         ("secrets", secrets(&environment)),
     ];
@@ -58,7 +58,7 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
         line(&format!(
             "{mark:<5} {name:<14} {}",
             text.replace('\n', "\n                     ")
-        ));
+        ))?;
     }
     match bad {
         0 => Ok(()),
@@ -67,6 +67,26 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
             "{bad} things are wrong, see above"
         ))),
     }
+}
+
+fn state(home: &Home) -> Finding {
+    use std::os::unix::fs::PermissionsExt as _;
+    let shown = home.data.display();
+    for path in [home.data.clone(), home.database(), home.config.clone()] {
+        let mode = std::fs::metadata(&path).map(|metadata| metadata.permissions().mode());
+        if let Ok(mode) = mode
+            && mode & 0o077 != 0
+            && (path != home.config || mode & 0o022 != 0)
+        {
+            let mode = mode & 0o7777;
+            let text = format!(
+                "{}: others may get at it (mode {mode:04o}); chmod go= closes it",
+                path.display()
+            );
+            return Finding::Note(text);
+        }
+    }
+    Finding::Good(shown.to_string())
 }
 
 fn configuration(home: &Home, error: Option<&CommandError>) -> Finding {

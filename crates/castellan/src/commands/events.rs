@@ -3,6 +3,7 @@
 use castellan_core::Recorded;
 use serde_json::Value;
 
+use crate::error::CommandError;
 use crate::output::out;
 
 const HEAD: &str = "\
@@ -16,12 +17,12 @@ have `seq`, which counts a session's stored events from 1 without gaps; they are
 stored, in that order. Those that only pass by have none and are printed at once.
 ";
 
-pub(crate) fn run() {
+pub(crate) fn run() -> Result<(), CommandError> {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
     });
     let schema = settings.into_generator().into_root_schema_for::<Recorded>();
-    out(&page(schema.as_value()));
+    out(&page(schema.as_value()))
 }
 
 fn page(schema: &Value) -> String {

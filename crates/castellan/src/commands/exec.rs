@@ -5,7 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use castellan_core::event::TurnEnd;
-use castellan_core::{CancelSource, Clock, ErrorCode, Event, ModelError, Recorded, Timestamp};
+use castellan_core::model::Finish;
+use castellan_core::text::plain;
+use castellan_core::{
+    CancelSource, Clock, ErrorCode, Event, Grant, ModelError, Recorded, Timestamp,
+};
 use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
@@ -15,12 +19,13 @@ use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
 use crate::model;
-use crate::output::{Piece, Printer, note, out_is_terminal};
+use crate::output::{Piece, Printer, out_is_terminal};
 use crate::wiring::World;
 
 /// Runs the turn.
 pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let prompt = prompt(&args)?;
+    require_tools(world, &args.yes_to)?;
     let permission = Permission {
         grants: args.yes_to.clone(),
         skip: args.skip_permissions,
@@ -50,9 +55,6 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Some(id) => Session::open(parts, id).await?,
         None => Session::begin(parts, &cwd, &world.user())?,
     };
-    if !args.json {
-        note(&format!("session {}", session.id()));
-    }
     match prompt {
         Some(text) => session.say(text),
         None => session.take_up()?,
@@ -60,10 +62,29 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let turn = drive(&mut session).await;
     let end =
         turn.and_then(|outcome| conclude(&session, outcome, &resume_command(&session, &args)));
-    view.finish(&session, end.as_ref().err());
+    let printed = view.finish(&session, end.as_ref().err());
     drop(session);
     tidy_audit(&store, &*world.clock).await;
-    end
+    end.and(printed)
+}
+
+/// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
+fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
+    for grant in grants {
+        let mut names = world.catalog.specs().map(|spec| spec.name.as_str());
+        if !names.any(|name| grant.names(name)) {
+            let known: Vec<&str> = world
+                .catalog
+                .specs()
+                .map(|spec| spec.name.as_str())
+                .collect();
+            return Err(
+                CommandError::usage(format!("--yes-to {grant}: no tool has such a name"))
+                    .hint(format!("the tools are {}", known.join(", "))),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// How long the audit is kept.
@@ -217,6 +238,8 @@ struct View {
     printer: Printer,
     /// Whether the cursor stands inside a line of the answer.
     in_line: AtomicBool,
+    /// Whether the session's id has been said.
+    named: AtomicBool,
 }
 
 impl View {
@@ -227,10 +250,11 @@ impl View {
             clock,
             printer: Printer::start(),
             in_line: AtomicBool::new(false),
+            named: AtomicBool::new(false),
         }
     }
 
-    fn finish(&self, session: &Session, error: Option<&CommandError>) {
+    fn finish(&self, session: &Session, error: Option<&CommandError>) -> Result<(), CommandError> {
         let exit_code = error.map_or(0, |error| error.kind.code());
         if self.json {
             if exit_code == Kind::Approval.code() {
@@ -245,7 +269,7 @@ impl View {
             self.printer
                 .must(Piece::Out(format!("{}\n", answer.trim_end_matches('\n'))));
         }
-        self.printer.finish();
+        self.printer.finish()
     }
 
     fn pass(&self, session: &Session, event: Event) {
@@ -264,7 +288,7 @@ impl View {
     fn draw(&self, event: &Event) {
         match event {
             Event::Content { text } if self.live => {
-                self.printer.may(Piece::Out(text.clone()));
+                self.printer.may(Piece::Out(plain(text)));
                 self.in_line.store(!text.ends_with('\n'), Ordering::Relaxed);
             }
             Event::StreamEnd { complete: true } => self.end_line(),
@@ -293,6 +317,11 @@ impl View {
                 };
                 self.note(&format!("  {name} {outcome} ({seconds:.1} s){why}"));
             }
+            Event::ModelResponse { finish, .. } => match finish {
+                Finish::Length => self.note("! the answer was cut off by the output limit"),
+                Finish::ContentFilter => self.note("! the answer was cut off by a content filter"),
+                Finish::Stop | Finish::ToolCalls | Finish::Other(_) => {}
+            },
             // Stored ones end the turn, and the command itself says them.
             Event::Error { message, .. } => self.note(&format!("! {message}")),
             _ => {}
@@ -314,6 +343,10 @@ impl Watcher for View {
     fn see(&self, recorded: &Recorded) {
         let is_stored = recorded.seq.is_some();
         if !self.json {
+            // Said once it is true that the session can be resumed.
+            if is_stored && !self.named.swap(true, Ordering::Relaxed) {
+                self.note(&format!("session {}", recorded.session));
+            }
             if !(is_stored && matches!(recorded.event, Event::Error { .. })) {
                 self.draw(&recorded.event);
             }

@@ -21,8 +21,7 @@ pub(crate) async fn run(store: &Store, args: &Sessions) -> Result<(), CommandErr
                 })
             })
             .collect();
-        line(&json!({"sessions": rows, "total": total}).to_string());
-        return Ok(());
+        return line(&json!({"sessions": rows, "total": total}).to_string());
     }
     if rows.is_empty() {
         note("no sessions yet; castellan exec \"…\" begins one");
@@ -42,7 +41,7 @@ pub(crate) async fn run(store: &Store, args: &Sessions) -> Result<(), CommandErr
             row.title,
         ]
     }));
-    out(&table(&cells));
+    out(&table(&cells))?;
     if shown < total {
         note(&format!("{shown} of {total} sessions; --limit shows more"));
     }

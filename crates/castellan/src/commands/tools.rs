@@ -24,8 +24,7 @@ pub(crate) fn run(catalog: &Catalog, args: &Tools) -> Result<(), CommandError> {
         if args.json {
             return json(tool.spec());
         }
-        out(&card(tool.spec()));
-        return Ok(());
+        return out(&card(tool.spec()));
     }
     if let Some(query) = &args.search {
         return list(&catalog.search(query, SEARCH_LIMIT), args.json);
@@ -56,13 +55,11 @@ fn list(specs: &[&ToolSpec], as_json: bool) -> Result<(), CommandError> {
             spec.summary.clone(),
         ]
     }));
-    out(&table(&rows));
-    Ok(())
+    out(&table(&rows))
 }
 
 fn json(value: &impl Serialize) -> Result<(), CommandError> {
-    line(&serde_json::to_string_pretty(value).map_err(CommandError::failed)?);
-    Ok(())
+    line(&serde_json::to_string_pretty(value).map_err(CommandError::failed)?)
 }
 
 fn card(spec: &ToolSpec) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use castellan_core::text::shorten;
+use castellan_core::text::{plain, shorten};
 use castellan_core::{Event, Recorded, SessionId};
 use castellan_gate::trace::{Line, path, read};
 use castellan_store::{Store, sessions};
@@ -36,9 +36,9 @@ pub(crate) fn show(file: &std::path::Path, as_json: bool) -> Result<(), CommandE
     for item in read(file)? {
         match item {
             Line::Event(event) if as_json => {
-                line(&serde_json::to_string(&*event).map_err(CommandError::failed)?);
+                line(&serde_json::to_string(&*event).map_err(CommandError::failed)?)?;
             }
-            Line::Event(event) => out(&told(&event)),
+            Line::Event(event) => out(&told(&event))?,
             Line::Unreadable { number, problem } => {
                 note(&format!(
                     "line {number} is not an event and was passed over: {problem}"
@@ -52,7 +52,7 @@ pub(crate) fn show(file: &std::path::Path, as_json: bool) -> Result<(), CommandE
 /// An event as a line, or several where its text has several.
 fn told(recorded: &Recorded) -> String {
     let seq = recorded.seq.unwrap_or(0);
-    let words = in_words(&recorded.event);
+    let words = plain(&in_words(&recorded.event));
     let words = words.trim_end().replace('\n', "\n    ");
     format!(
         "{} {seq:>4} {:<17} {words}\n",
@@ -191,7 +191,7 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
                 )
             })
             .collect();
-        line(
+        return line(
             &json!({
                 "events": stats.events, "unreadable_lines": stats.unreadable, "turns": stats.turns,
                 "model_calls": stats.model_calls, "model_ms": stats.model_ms,
@@ -200,7 +200,6 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
             })
             .to_string(),
         );
-        return Ok(());
     }
     let cell = |name: &str, value: u64| vec![name.to_owned(), value.to_string()];
     let mut rows = vec![
@@ -219,8 +218,7 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
         );
         rows.push(vec![format!("tool {name}"), text]);
     }
-    out(&table(&rows));
-    Ok(())
+    out(&table(&rows))
 }
 
 impl Stats {

@@ -196,3 +196,104 @@ fn a_damaged_log_is_an_error_and_not_another_story() {
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("fortune"), "{stderr}");
 }
+
+#[test]
+fn nothing_a_model_sends_passes_for_our_own_words() {
+    let server = ModelServer::scripted([
+        Reply::calls([
+            ("\u{1b}[31mevil\nhint: run rm -rf /", json!({})),
+            (
+                "bash",
+                json!({"command": "git status\nrm -rf x\r\u{1b}[2K"}),
+            ),
+        ]),
+        Reply::text("done"),
+    ]);
+    let home = home_with(&server);
+    let (code, stderr) = error(&home, &["exec", "go"]);
+    assert_eq!(code, 3);
+    assert!(
+        !stderr.contains('\u{1b}') && !stderr.contains('\r'),
+        "{stderr:?}"
+    );
+    assert!(
+        !stderr.lines().any(|line| line.starts_with("hint: run rm")),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("git status\\nrm -rf x"),
+        "the whole command is shown: {stderr}"
+    );
+}
+
+#[test]
+fn a_permission_for_no_tool_is_a_mistake() {
+    let home = Home::new();
+    let (code, stderr) = error(&home, &["exec", "--yes-to", "bsah", "go"]);
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("bsah") && stderr.contains("bash"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn an_answer_that_can_not_be_written_is_no_success() {
+    let server = ModelServer::scripted([Reply::text("an answer")]);
+    let home = home_with(&server);
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = home.command(crate::program::PROGRAM);
+    let output = command
+        .args(["exec", "go"])
+        .stdout(full)
+        .stderr(std::process::Stdio::piped())
+        .output();
+    let run: crate::program::Run = output.unwrap().into();
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stderr.contains("failed to write to standard output"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_configuration_that_is_no_file_is_refused_at_once() {
+    let home = Home::new();
+    let path = home.castellan_home().join("config.toml");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let (code, stderr) = error(&home, &["config", "show"]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("not a regular file"), "{stderr}");
+}
+
+#[test]
+fn a_tool_does_not_reach_the_record_of_what_it_did() {
+    let home = Home::new();
+    let database = home.castellan_home().join("castellan.db");
+    let run = turn(
+        &home,
+        &[
+            ("write_file", json!({"path": database, "content": "gone"})),
+            (
+                "read_file",
+                json!({"path": home.castellan_home().join("config.toml")}),
+            ),
+        ],
+    );
+    let results = run.results();
+    assert!(
+        results
+            .iter()
+            .all(|(_, output)| output.contains("castellan's own state")),
+        "{results:?}"
+    );
+    assert_eq!(run_audit(&home), "the audit chain is whole: 2 rows\n");
+}
+
+fn run_audit(home: &Home) -> String {
+    run(home, &["audit", "--verify"]).stdout
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use castellan_testkit::{Home, ModelServer, RecordedRequest, Reply};
+use castellan_testkit::{Gate, Home, ModelServer, RecordedRequest, Reply};
 use serde_json::{Value, json};
 
 use crate::program::{PROGRAM, config, piped, processes_in, run, wait_until};
@@ -170,6 +170,76 @@ fn check(home: &Home, id: &str, acknowledged: &BTreeMap<u64, Value>, round: usiz
     let audit = run(home, &["audit", "--verify"]);
     assert_eq!(audit.code, 0, "round {round}: {audit:?}");
     wait_until("the last process", || processes_in(home.root()).is_empty());
+}
+
+#[test]
+fn kill_9_while_the_model_answers_asks_again_and_counts_no_half_answer() {
+    let gate = Gate::new();
+    let half = json!({"choices": [{"delta": {"content": "half an ans"}}]});
+    let server = ModelServer::scripted([
+        Reply::sse_unfinished([half]).then_wait(&gate).then_hang(),
+        Reply::text("a whole answer"),
+    ]);
+    let home = Home::new();
+    home.write_config(&config(&server));
+    let mut command = home.command(PROGRAM);
+    let mut child = piped(command.args(["exec", "--json", "go"]))
+        .spawn()
+        .unwrap();
+    gate.wait_reached();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let id = trace(&home)
+        .unwrap()
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let resumed = run(&home, &["exec", "--resume", &id]);
+    assert_eq!(
+        (resumed.code, resumed.stdout.as_str()),
+        (0, "a whole answer\n"),
+        "{resumed:?}"
+    );
+    let asked = &server.requests()[1];
+    assert!(!asked.text.contains("half an ans"), "{}", asked.text);
+}
+
+#[test]
+fn kill_9_while_a_person_is_asked_leaves_the_question_open() {
+    let server = ModelServer::scripted([
+        Reply::calls([("bash", json!({"command": "touch made"}))]),
+        Reply::text("made it"),
+    ]);
+    let home = Home::new();
+    home.write_config(&config(&server));
+    let mut command = home.command(PROGRAM);
+    let mut child = piped(command.args(["exec", "--json", "go"]))
+        .spawn()
+        .unwrap();
+    let mut ended = false;
+    wait_until("the question", || {
+        ended = child.try_wait().unwrap().is_some();
+        let file = trace(&home).map(|file| std::fs::read_to_string(file).unwrap());
+        ended || file.unwrap_or_default().contains("approve_request")
+    });
+    if !ended {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let id = trace(&home)
+        .unwrap()
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let asked = run(&home, &["exec", "--resume", &id]);
+    assert!(asked.code == 3 && home.read("made").is_none(), "{asked:?}");
+    let allowed = run(&home, &["exec", "--resume", &id, "--yes-to", "bash"]);
+    assert_eq!(allowed.stdout, "made it\n", "{allowed:?}");
+    assert_eq!(home.read("made").as_deref(), Some(""));
 }
 
 #[test]

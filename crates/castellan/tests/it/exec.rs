@@ -332,3 +332,100 @@ fn calls_of_one_answer_that_write_one_file_follow_each_other() {
     );
     assert_eq!(home.read("log").as_deref(), Some("b\n"));
 }
+
+#[test]
+fn a_cut_answer_is_said_to_be_one() {
+    let chunk = |delta: serde_json::Value, finish: serde_json::Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    let server = ModelServer::scripted([Reply::sse([
+        chunk(
+            json!({"role": "assistant", "content": "The first half"}),
+            json!(null),
+        ),
+        chunk(json!({}), json!("length")),
+    ])]);
+    let home = home_with(&server);
+    let run = run(&home, &["exec", "go"]);
+    assert_eq!(run.stdout, "The first half\n");
+    assert!(
+        run.stderr.contains("cut off by the output limit"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_hint_to_go_on_reaches_the_same_model() {
+    let server = ModelServer::scripted([
+        Reply::calls([("bash", json!({"command": "touch made"}))]),
+        Reply::text("made it"),
+    ]);
+    let home = Home::new();
+    let asked = run(
+        &home,
+        &[
+            "exec",
+            "--base-url",
+            &server.base_url(),
+            "--model",
+            "m",
+            "make it",
+        ],
+    );
+    assert_eq!(asked.code, 3);
+    let hint = asked
+        .stderr
+        .lines()
+        .find_map(|line| line.split_once("allow it and go on: castellan "));
+    let words: Vec<&str> = hint
+        .unwrap()
+        .1
+        .split(' ')
+        .map(|word| word.trim_matches('\''))
+        .collect();
+    let allowed = run(&home, &words);
+    assert_eq!(
+        (allowed.code, allowed.stdout.as_str()),
+        (0, "made it\n"),
+        "{}",
+        allowed.stderr
+    );
+}
+
+#[test]
+fn a_key_given_as_an_argument_can_not_be_read_from_outside() {
+    let server = ModelServer::scripted([
+        Reply::calls([(
+            "bash",
+            json!({"command": "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | sort"}),
+        )]),
+        Reply::text("done"),
+    ]);
+    let home = Home::new();
+    let url = server.base_url();
+    let args = [
+        "exec",
+        "--json",
+        "--skip-permissions",
+        "--base-url",
+        &url,
+        "--model",
+        "m",
+    ];
+    let run = run(
+        &home,
+        &[&args[..], &["--api-key", "sk-argument-123", "go"]].concat(),
+    );
+    assert_eq!(
+        server.requests()[0].header("authorization"),
+        Some("Bearer sk-argument-123")
+    );
+    let (_, output) = &run.results()[0];
+    assert!(
+        output.contains("--api-key") && !output.contains("sk-argument"),
+        "{output}"
+    );
+    assert!(
+        !output.contains("[redacted]"),
+        "it is not even there to be redacted: {output}"
+    );
+}
