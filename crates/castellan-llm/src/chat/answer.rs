@@ -197,13 +197,12 @@ fn read_content(content: &Value, text: &mut String, reasoning: &mut String) {
 }
 
 fn fragments(part: &Value) -> impl Iterator<Item = Fragment> + '_ {
-    let calls = part["tool_calls"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(Fragment::from_call);
-    // The API before it had several calls per answer.
-    let legacy = part.get("function_call").filter(|call| call.is_object());
+    let calls = part["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
+    // The API before it had several calls per answer. Some servers say each call in both ways.
+    let legacy = part
+        .get("function_call")
+        .filter(|call| call.is_object() && calls.is_empty());
+    let calls = calls.iter().map(Fragment::from_call);
     calls.chain(legacy.map(Fragment::from_function))
 }
 

@@ -126,6 +126,25 @@ fn a_call_that_is_whole_in_an_answer_cut_by_length_is_complete() {
 }
 
 #[test]
+fn a_call_said_in_the_old_and_the_new_way_at_once_is_one_call() {
+    // llama-cpp-python sends every piece twice, the name and id in each.
+    let piece = |text: &str| {
+        let function = json!({"name": "list", "arguments": text});
+        let call =
+            json!({"index": 0, "id": "call__0_list", "type": "function", "function": function});
+        delta(json!({"content": null, "function_call": function, "tool_calls": [call]}))
+    };
+    let pieces = [
+        "{", "\"", "path", "\":", " ", "\"x", "\"", ",\"", "limit", "\":", " ", "2", "0", "}",
+    ];
+    let mut chunks: Vec<_> = pieces.into_iter().map(piece).collect();
+    chunks.push(end("tool_calls"));
+    let reply = answer(&chunks).unwrap();
+    assert_eq!(reply.calls.len(), 1, "{:?}", reply.calls);
+    assert_eq!(reply.calls[0].arguments, "{\"path\": \"x\",\"limit\": 20}");
+}
+
+#[test]
 fn a_single_call_of_the_old_api_is_a_call() {
     let reply = answer(&[
         delta(json!({"function_call": {"name": "list", "arguments": "{\"a\""}})),
