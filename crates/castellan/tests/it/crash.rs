@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::program::{PROGRAM, config, piped, processes_in, run, wait_until};
 
-/// Two calls at once, then one, then an answer.
+/// Two commands at once, then one, then a file tool, then an answer.
 fn model(request: &RecordedRequest) -> Reply {
     let results = request
         .messages()
@@ -24,6 +24,10 @@ fn model(request: &RecordedRequest) -> Reply {
     match results {
         0 => Reply::calls([append("a"), append("b")]),
         2 => Reply::calls([append("c")]),
+        3 => Reply::calls([(
+            "write_file",
+            json!({"path": "ledger", "content": "d\n", "mode": "append"}),
+        )]),
         _ => Reply::text("finished"),
     }
 }
@@ -83,13 +87,13 @@ fn stored(events: &[Value]) -> BTreeMap<u64, Value> {
 
 fn rounds(numbers: std::ops::Range<usize>) {
     let server = ModelServer::answering(model);
-    let mut unstored = 0;
+    let (mut unstored, mut interrupted) = (0, 0);
     for round in numbers {
         let home = Home::new();
         home.write_config(&config(&server));
-        let spin = u32::try_from(round / 25).unwrap() * 40_000;
+        let spin = u32::try_from(round / 30).unwrap() * 40_000;
         let go = ["exec", "--json", "--skip-permissions", "go"];
-        let mut acknowledged = stored(&killed_at(&home, &go, round % 25, spin));
+        let mut acknowledged = stored(&killed_at(&home, &go, round % 30, spin));
         let Some(file) = trace(&home) else {
             unstored += 1;
             continue;
@@ -108,15 +112,17 @@ fn rounds(numbers: std::ops::Range<usize>) {
         }
         let over = last.code == 2 && last.stderr.contains("nothing to go on with");
         assert!(last.code == 0 || over, "round {round}: {last:?}");
-        check(&home, &id, &acknowledged, round);
+        interrupted += check(&home, &id, &acknowledged, round);
     }
+    assert!(interrupted > 0, "no call was met while it ran");
     assert!(
         unstored < 20,
         "{unstored} rounds were killed too early to say anything"
     );
 }
 
-fn check(home: &Home, id: &str, acknowledged: &BTreeMap<u64, Value>, round: usize) {
+/// Holds a home against what was promised; returns how many calls were interrupted.
+fn check(home: &Home, id: &str, acknowledged: &BTreeMap<u64, Value>, round: usize) -> usize {
     let shown = run(home, &["trace", "show", "--json", id]);
     let log: Vec<Value> = shown
         .stdout
@@ -140,8 +146,8 @@ fn check(home: &Home, id: &str, acknowledged: &BTreeMap<u64, Value>, round: usiz
         .iter()
         .filter(|event| event["kind"] == "tool_result")
         .collect();
-    assert_eq!(results.len(), 3, "round {round}: {results:?}");
-    for what in ["a", "b", "c"] {
+    assert_eq!(results.len(), 4, "round {round}: {results:?}");
+    for what in ["a", "b", "c", "d"] {
         assert!(
             times(&format!("begun-{what}")) <= 1,
             "round {round}: {what} ran twice: {ledger}"
@@ -155,7 +161,7 @@ fn check(home: &Home, id: &str, acknowledged: &BTreeMap<u64, Value>, round: usiz
         .iter()
         .filter(|result| result["outcome"] == "done")
         .count();
-    let in_ledger = ["a", "b", "c"]
+    let in_ledger = ["a", "b", "c", "d"]
         .iter()
         .filter(|what| times(what) == 1)
         .count();
@@ -170,6 +176,7 @@ fn check(home: &Home, id: &str, acknowledged: &BTreeMap<u64, Value>, round: usiz
     let audit = run(home, &["audit", "--verify"]);
     assert_eq!(audit.code, 0, "round {round}: {audit:?}");
     wait_until("the last process", || processes_in(home.root()).is_empty());
+    results.len() - done
 }
 
 #[test]
