@@ -5,7 +5,7 @@ use castellan_host::HttpClient;
 use castellan_host::http::{HttpRequest, Timeouts, header};
 use serde_json::Value;
 
-use crate::chat::exchange::{content_type, refusal};
+use crate::chat::exchange::{content_type, refusal, refuse_encoding};
 use crate::chat::failure::{Failure, Retry, Site};
 use crate::complaint::tidy;
 use crate::endpoint::Endpoint;
@@ -68,6 +68,7 @@ pub(crate) async fn list(
     if !response.status.is_success() {
         return Err(refusal(response, site, None).await);
     }
+    refuse_encoding(&response.headers, site)?;
     let kind = content_type(&response.headers);
     let body = response.body.read_limited(LIST_LIMIT).await;
     let text = body.map_err(|error| site.unanswered(&error))?.text();

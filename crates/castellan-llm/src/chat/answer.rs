@@ -109,7 +109,8 @@ impl Answer {
         }
         let cut = match &self.finish {
             Some(Finish::Stop | Finish::ToolCalls) => Cut::No,
-            Some(Finish::Length | Finish::ContentFilter | Finish::Other(_)) => Cut::Yes,
+            Some(Finish::Length | Finish::Other(_)) => Cut::Yes,
+            Some(Finish::ContentFilter) => Cut::Withheld,
             None => Cut::Unknown,
         };
         let finish = match self.finish {

@@ -166,7 +166,7 @@ impl Calls {
     }
 
     /// The calls in the order they were begun. Where the answer was `cut`, a call whose arguments
-    /// are no complete JSON is marked as incomplete.
+    /// are no complete JSON is marked as incomplete; where a part was withheld, every call is.
     pub(super) fn finish(self, cut: Cut) -> Vec<RawCall> {
         self.calls
             .into_iter()
@@ -178,6 +178,7 @@ impl Calls {
                     // A call without arguments looks like one cut before them.
                     Cut::Unknown => is_json || call.arguments.trim().is_empty(),
                     Cut::Yes => is_json,
+                    Cut::Withheld => false,
                 };
                 RawCall {
                     provider_id: call.id,
@@ -199,6 +200,8 @@ pub(super) enum Cut {
     Unknown,
     /// The server says that it had not.
     Yes,
+    /// The server withheld a part, and nobody knows of what: no call is to be trusted.
+    Withheld,
 }
 
 impl Building {

@@ -1,14 +1,16 @@
 //! One request and the reading of its answer.
 
 use castellan_core::{ErrorCode, ModelEvent, ModelReply, ModelRequest};
-use castellan_host::http::{Body, HeaderMap, HttpRequest, HttpResponse, header};
+use castellan_host::http::{HeaderMap, HttpRequest, HttpResponse, header};
 use futures::SinkExt as _;
 use futures::channel::mpsc::Sender;
 use serde_json::Value;
 
 use super::Inner;
 use super::answer::{Answer, Void};
+use super::arrival::Arrival;
 use super::failure::{Failure, Retry, Site};
+use super::halves::{self, Joiner};
 use super::request::{self, Counting};
 use super::retry;
 use crate::complaint::{Complaint, tidy};
@@ -51,16 +53,19 @@ pub(super) async fn ask(
         let asked = retry::asked(&response.headers, inner.clock.now());
         return Err(refusal(response, &site, asked).await);
     }
+    refuse_encoding(&response.headers, &site)?;
     let names = request.tools.iter().map(|tool| tool.name.as_str());
+    let timeouts = inner.settings.timeouts;
     let reading = Reading {
         site: &site,
+        arrival: Arrival::new(response.body, &site, &*inner.clock, timeouts),
         content_type: content_type(&response.headers),
         answer: Answer::of_tools(names),
         start: Vec::new(),
         noise: String::new(),
         said_anything: false,
     };
-    reading.read(response.body, events).await
+    reading.read(events).await
 }
 
 /// The failure that an answer with an error status is.
@@ -77,6 +82,26 @@ pub(crate) async fn refusal(
         &body.map(|body| body.text()).unwrap_or_default(),
         asked,
     )
+}
+
+/// Fails where the body is compressed, which was not asked for and is not undone here.
+pub(crate) fn refuse_encoding(headers: &HeaderMap, site: &Site<'_>) -> Result<(), Failure> {
+    let Some(encoding) = headers.get(header::CONTENT_ENCODING) else {
+        return Ok(());
+    };
+    let encoding = tidy(&String::from_utf8_lossy(encoding.as_bytes()));
+    if encoding.is_empty() || encoding.eq_ignore_ascii_case("identity") {
+        return Ok(());
+    }
+    Err(site.fail(
+        ErrorCode::ModelProtocol,
+        Retry::Never,
+        format!(
+            "{} sent its answer in the encoding `{encoding}`, which was not asked for",
+            site.address
+        ),
+        "a proxy in between may compress answers; have it leave this server's alone",
+    ))
 }
 
 /// The content type without its parameters, in lower case.
@@ -99,9 +124,15 @@ enum Form {
     Neither,
 }
 
+/// Whether a byte says which form an answer has. Byte order marks and blanks say nothing.
+const fn tells_the_form(byte: &u8) -> bool {
+    !byte.is_ascii_whitespace() && byte.is_ascii()
+}
+
 /// An answer that is being read.
 struct Reading<'a> {
     site: &'a Site<'a>,
+    arrival: Arrival<'a>,
     content_type: String,
     answer: Answer,
     /// The first bytes, to be shown where they are no answer.
@@ -120,20 +151,12 @@ enum More {
 }
 
 impl Reading<'_> {
-    async fn read(mut self, mut body: Body, events: &mut Events) -> Result<ModelReply, Failure> {
+    async fn read(mut self, events: &mut Events) -> Result<ModelReply, Failure> {
         let mut first = Vec::new();
-        // Byte order marks and blanks say nothing about what follows.
-        while first
-            .iter()
-            .all(|byte: &u8| byte.is_ascii_whitespace() || *byte >= 0x80)
-        {
-            match body
-                .chunk()
-                .await
-                .map_err(|error| self.site.unanswered(&error))?
-            {
-                Some(chunk) => first.extend_from_slice(&chunk),
-                None => break,
+        while let Some(chunk) = self.arrival.chunk().await? {
+            first.extend_from_slice(&chunk);
+            if chunk.iter().any(tells_the_form) {
+                break;
             }
         }
         match self.form(&first) {
@@ -142,11 +165,11 @@ impl Reading<'_> {
                 Err(self.not_the_api())
             }
             Form::Json => {
-                self.read_json(first, body, events).await?;
+                self.read_json(first, events).await?;
                 self.finish()
             }
             Form::Events => {
-                self.read_events(first, body, events).await?;
+                self.read_events(first, events).await?;
                 self.finish()
             }
         }
@@ -157,10 +180,7 @@ impl Reading<'_> {
             self.content_type.as_str(),
             "text/html" | "application/xhtml+xml"
         );
-        match first
-            .iter()
-            .find(|byte| !byte.is_ascii_whitespace() && **byte < 0x80)
-        {
+        match first.iter().find(|byte| tells_the_form(byte)) {
             Some(b'{' | b'[') if !is_page => Form::Json,
             Some(b'<') => Form::Neither,
             _ if is_page => Form::Neither,
@@ -169,26 +189,22 @@ impl Reading<'_> {
     }
 
     /// A whole answer in one piece.
-    async fn read_json(
-        &mut self,
-        mut text: Vec<u8>,
-        mut body: Body,
-        events: &mut Events,
-    ) -> Result<(), Failure> {
-        while let Some(chunk) = body
-            .chunk()
-            .await
-            .map_err(|error| self.site.unanswered(&error))?
-        {
+    async fn read_json(&mut self, mut text: Vec<u8>, events: &mut Events) -> Result<(), Failure> {
+        self.arrival.heard();
+        while let Some(chunk) = self.arrival.chunk().await? {
+            if !chunk.trim_ascii().is_empty() {
+                self.arrival.heard();
+            }
             text.extend_from_slice(&chunk);
             if text.len() > EVENT_LIMIT {
                 return Err(self.oversized());
             }
         }
         self.keep_start(&text);
-        let Ok(value) = serde_json::from_slice::<Value>(&text) else {
-            return Err(self.site.broken("sent an answer that is broken JSON"));
-        };
+        let value = std::str::from_utf8(&text)
+            .ok()
+            .and_then(|text| halves::read(text).ok())
+            .ok_or_else(|| self.site.broken("sent an answer that is broken JSON"))?;
         self.take(&value, events).await?;
         if self.said_anything {
             Ok(())
@@ -197,37 +213,35 @@ impl Reading<'_> {
         }
     }
 
-    async fn read_events(
-        &mut self,
-        first: Vec<u8>,
-        mut body: Body,
-        events: &mut Events,
-    ) -> Result<(), Failure> {
+    async fn read_events(&mut self, first: Vec<u8>, events: &mut Events) -> Result<(), Failure> {
         let mut decoder = SseDecoder::new();
+        let mut joiner = Joiner::default();
         let mut bytes = first;
         loop {
             self.keep_start(&bytes);
-            for event in decoder
+            let arrived = decoder
                 .push(&bytes)
-                .map_err(|_too_large| self.oversized())?
-            {
+                .map_err(|_too_large| self.oversized())?;
+            for event in arrived.into_iter().flat_map(|event| joiner.push(event)) {
                 if self.take_event(&event, events).await? == More::No {
                     // What may follow is not waited for: some servers keep the stream open.
                     return Ok(());
                 }
             }
-            bytes = match body.chunk().await {
-                Ok(Some(chunk)) => chunk.into(),
+            bytes = match self.arrival.chunk().await {
+                Ok(Some(chunk)) => chunk,
                 Ok(None) => break,
                 // All of weight has been said.
                 Err(_) if self.answer.has_finished() => return Ok(()),
-                Err(error) => return Err(self.site.unanswered(&error)),
+                Err(failure) => return Err(failure),
             };
         }
-        if let Some(event) = decoder.finish()
-            && self.take_event(&event, events).await? == More::No
-        {
-            return Ok(());
+        let last = decoder.finish();
+        let rest = last.into_iter().flat_map(|event| joiner.push(event));
+        for event in rest.collect::<Vec<_>>().into_iter().chain(joiner.finish()) {
+            if self.take_event(&event, events).await? == More::No {
+                return Ok(());
+            }
         }
         if self.answer.has_finished() {
             return Ok(());
@@ -256,7 +270,7 @@ impl Reading<'_> {
             }
             return Ok(More::Yes);
         }
-        match serde_json::from_str(data) {
+        match halves::read(data) {
             Ok(chunk) => self.take(&chunk, events).await?,
             Err(_) => return Err(self.site.broken("sent an event that is broken JSON")),
         }
@@ -273,6 +287,8 @@ impl Reading<'_> {
             // Nobody listens any more; the answer is still read to its end or until it is dropped.
             drop(events.send(Ok(event)).await);
         }
+        // Only now, because a slow reader is no silence of the server's.
+        self.arrival.heard();
         Ok(())
     }
 

@@ -119,11 +119,16 @@ impl<'a> Site<'a> {
                 Retry::Never,
                 "check base_url; it looks like http://127.0.0.1:11434/v1".to_owned(),
             ),
-            HttpError::Unreachable { .. } => (
-                ErrorCode::ModelUnreachable,
-                Retry::Later(None),
-                format!("is the server at {} running?", self.address),
-            ),
+            HttpError::Unreachable { host, .. } => {
+                // Another host than the configured one is where that one redirected to.
+                let is_ours = self.address.split('/').any(|part| part == host);
+                let tried = if is_ours { &self.address } else { host };
+                (
+                    ErrorCode::ModelUnreachable,
+                    Retry::Later(None),
+                    format!("is the server at {tried} running?"),
+                )
+            }
             HttpError::TimedOut { .. } => (
                 ErrorCode::ModelUnreachable,
                 Retry::Later(None),
@@ -141,6 +146,20 @@ impl<'a> Site<'a> {
             is_unreached: matches!(error, HttpError::Unreachable { .. }),
             ..self.fail(code, retry, format!("failed to {error}"), hint)
         }
+    }
+
+    /// An answer of which nothing came for `limit` but signs that the connection is alive.
+    pub(crate) fn only_alive(&self, limit: Duration) -> Failure {
+        self.fail(
+            ErrorCode::ModelUnreachable,
+            Retry::Later(None),
+            format!(
+                "failed to get an answer from {} in time: only signs of life for {} s",
+                self.address,
+                limit.as_secs_f64()
+            ),
+            "",
+        )
     }
 
     /// An answer with an error status.
@@ -228,7 +247,8 @@ impl<'a> Site<'a> {
                 "the account has no credit left",
             ),
             429 | 529 => self.fail(ErrorCode::ModelRateLimited, later, said, asked_hint(asked)),
-            408 | 409 | 425 | 500 | 502 | 503 | 504 => {
+            // 520 to 524 are Cloudflare's words for a server behind it that is away or slow.
+            408 | 409 | 425 | 500 | 502 | 503 | 504 | 520..=524 => {
                 self.fail(ErrorCode::ModelUnreachable, later, said, asked_hint(asked))
             }
             _ => self.fail(
@@ -309,10 +329,12 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
-        for status in [408, 409, 425, 429, 500, 502, 503, 504, 529] {
+        for status in [
+            408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529,
+        ] {
             assert_eq!(refused(status, "x").retry, Retry::Later(None), "{status}");
         }
-        for status in [400, 401, 402, 403, 404, 405, 413, 418, 422, 451, 501] {
+        for status in [400, 401, 402, 403, 404, 405, 413, 418, 422, 451, 501, 525] {
             assert_eq!(refused(status, "x").retry, Retry::Never, "{status}");
         }
         let quota = json!({"error": {"message": "no credit", "code": "insufficient_quota"}});

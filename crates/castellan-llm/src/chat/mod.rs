@@ -5,10 +5,12 @@
 //! try by `retry`; here it is tried until an answer is complete or there is no point in going on.
 
 mod answer;
+mod arrival;
 mod calls;
 pub(crate) mod exchange;
 pub(crate) mod failure;
 mod fragment;
+mod halves;
 mod overflow;
 mod request;
 mod retry;

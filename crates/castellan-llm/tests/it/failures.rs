@@ -1,14 +1,15 @@
 //! What a person is told when a model can't be used, and which kind of failure it is (L09, L10).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::{ErrorCode, ModelError};
 use castellan_host::http::Timeouts;
-use castellan_llm::{ApiKey, ChatSettings};
-use castellan_testkit::{ManualClock, ModelServer, Reply};
+use castellan_llm::{ApiKey, ChatModel, ChatSettings};
+use castellan_testkit::{ManualClock, ModelServer, Reply, SequentialIds};
 use serde_json::json;
 
-use crate::world::{ask, ask_once, delta, hello, model_with, settings};
+use crate::world::{Asked, Ticking, ask, ask_once, delta, end, hello, http, model_with, settings};
 
 async fn failure(reply: Reply) -> ModelError {
     let server = ModelServer::scripted([reply]);
@@ -214,5 +215,111 @@ async fn an_answer_used_up_by_reasoning_or_withheld_is_not_asked_for_again() {
     assert_eq!(
         failure(Reply::sse([end("content_filter")])).await.code,
         ErrorCode::ModelRejected
+    );
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_given_up_at_a_bound() {
+    let mebibyte = "x".repeat(1 << 20);
+    let words = delta(&json!({"content": mebibyte})).to_string();
+    let blanks = "\n".repeat(1 << 20);
+    let endless =
+        |piece: String| (0..65).fold(Reply::bare(200), |reply, _| reply.then_bytes(piece.clone()));
+    for reply in [endless(format!("data: {words}\n\n")), endless(blanks)] {
+        let error = failure(reply.then_hang()).await;
+        assert_eq!(error.code, ErrorCode::ModelProtocol, "{error}");
+        assert!(error.message.contains("more than 64 MiB"), "{error}");
+    }
+}
+
+/// Asks a server that says `reply`, once, by a clock that moves on a second with each piece.
+async fn ask_while_time_goes_by(reply: Reply) -> Asked {
+    let server = ModelServer::scripted([reply]);
+    let settings = ChatSettings {
+        attempts: 1,
+        timeouts: Timeouts {
+            first_byte: Duration::from_secs(90),
+            idle: Duration::from_secs(60),
+        },
+        ..settings(&server)
+    };
+    let model = ChatModel::new(
+        settings,
+        http(),
+        Arc::new(Ticking::new()),
+        Arc::new(SequentialIds::new()),
+    );
+    ask(&model, hello()).await
+}
+
+#[tokio::test]
+async fn signs_of_life_alone_do_not_keep_a_request_alive() {
+    let alive = |reply: Reply, sign: &str, times: usize| {
+        (0..times).fold(reply, |reply, _| reply.then_bytes(sign))
+    };
+    let words = || delta(&json!({"content": "half"})).to_string();
+    for sign in [": keepalive\n\n", "data: ping\n\n", "\n"] {
+        let before = alive(Reply::bare(200), sign, 100).then_hang();
+        let after = alive(Reply::bare(200).then_data(&words()), sign, 70).then_hang();
+        for (reply, limit) in [(before, "90 s"), (after, "60 s")] {
+            let asked = ask_while_time_goes_by(reply).await;
+            let error = asked.error();
+            assert_eq!(error.code, ErrorCode::ModelUnreachable, "{sign}: {error}");
+            assert!(error.message.contains("in time"), "{sign}: {error}");
+            assert!(error.message.contains(limit), "{sign}: {error}");
+        }
+        let slow = alive(Reply::bare(200), sign, 80).then_data(&words());
+        let slow = alive(slow, sign, 50).then_data(&words());
+        let slow = alive(slow, sign, 50).then_data(&end("stop").to_string());
+        let asked = ask_while_time_goes_by(slow).await;
+        assert_eq!(asked.reply().text, "halfhalf", "{sign}");
+    }
+}
+
+#[tokio::test]
+async fn blanks_alone_do_not_keep_a_whole_answer_alive() {
+    let blanks =
+        |reply: Reply, times: usize| (0..times).fold(reply, |reply, _| reply.then_bytes(" "));
+    let endless = blanks(Reply::bare(200).then_bytes("{"), 70).then_hang();
+    let asked = ask_while_time_goes_by(endless).await;
+    assert!(asked.error().message.contains("in time"), "{asked:?}");
+    let slow = blanks(Reply::bare(200), 80).then_bytes("{");
+    let slow = blanks(slow, 50).then_bytes(r#""choices": [{"message": {"content": "yes"}}]"#);
+    let slow = blanks(slow, 50).then_bytes("}");
+    assert_eq!(ask_while_time_goes_by(slow).await.reply().text, "yes");
+}
+
+#[tokio::test]
+async fn a_compressed_answer_that_was_not_asked_for_is_named() {
+    let packed = || Reply::raw(200, "text/event-stream", b"\x1f\x8b\x08".to_vec());
+    for encoding in ["gzip", "br"] {
+        let error = failure(packed().header("content-encoding", encoding)).await;
+        assert_eq!(error.code, ErrorCode::ModelProtocol);
+        assert!(
+            error.message.contains(&format!("encoding `{encoding}`")),
+            "{error}"
+        );
+    }
+    let plain = Reply::text("yes").header("content-encoding", "identity");
+    let server = ModelServer::scripted([plain]);
+    assert_eq!(ask_once(&server).await.reply().text, "yes");
+}
+
+#[tokio::test]
+async fn a_host_that_was_redirected_to_and_is_not_there_is_named() {
+    let gone = ModelServer::scripted([]);
+    let target = gone.base_url();
+    drop(gone);
+    let redirect = Reply::bare(307).header("location", &format!("{target}/chat/completions"));
+    let server = ModelServer::scripted([redirect]);
+    let settings = ChatSettings {
+        attempts: 1,
+        ..settings(&server)
+    };
+    let asked = ask(&model_with(settings, &ManualClock::skipping()), hello()).await;
+    let host = target.trim_start_matches("http://").trim_end_matches("/v1");
+    assert_eq!(
+        asked.error().hint,
+        format!("is the server at {host} running?")
     );
 }

@@ -79,7 +79,9 @@ async fn a_server_that_asks_for_no_time_still_gets_some() {
 
 #[tokio::test]
 async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
-    for status in [408, 409, 425, 429, 500, 502, 503, 504, 529] {
+    for status in [
+        408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529,
+    ] {
         let server = ModelServer::scripted([Reply::error(status, "later"), Reply::text("yes")]);
         assert_eq!(ask_once(&server).await.reply().text, "yes", "{status}");
     }

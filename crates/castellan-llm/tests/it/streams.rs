@@ -296,6 +296,63 @@ async fn signs_of_life_and_comments_are_passed_over() {
 }
 
 #[tokio::test]
+async fn half_a_character_is_read_as_a_replacement_for_one() {
+    let event = r#"{"choices": [{"delta": {"content": "a\ud800b"}, "finish_reason": "stop"}]}"#;
+    let whole = r#"{"choices": [{"message": {"content": "a\ud800b"}, "finish_reason": "stop"}]}"#;
+    for reply in [
+        Reply::bare(200).then_data(event),
+        Reply::raw(200, "application/json", whole),
+    ] {
+        let asked = ask_once(&ModelServer::scripted([reply])).await;
+        assert_eq!(asked.words(), "a\u{fffd}b");
+        assert_eq!(asked.reply().attempts, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_character_split_over_two_events_is_whole() {
+    let part = |field: &str, text: &str| {
+        format!(r#"{{"choices": [{{"delta": {{"{field}": "{text}"}}}}]}}"#)
+    };
+    let stream = |parts: [String; 2]| {
+        let reply = parts
+            .iter()
+            .fold(Reply::bare(200), |reply, part| reply.then_data(part));
+        ModelServer::scripted([reply.then_data("[DONE]")])
+    };
+    let both = stream([part("content", r"yes \ud83d"), part("content", r"\ude00!")]);
+    let asked = ask_once(&both).await;
+    assert_eq!(asked.words(), "yes \u{1f600}!");
+    assert_eq!(asked.reply().text, "yes \u{1f600}!");
+    let unlike = stream([part("reasoning", r"\ud83d"), part("content", r"\ude00!")]);
+    let asked = ask_once(&unlike).await;
+    assert_eq!(asked.reply().text, "\u{fffd}!");
+    assert_eq!(asked.reply().reasoning.as_deref(), Some("\u{fffd}"));
+    let last = stream([part("content", "yes "), part("content", r"\ud83d")]);
+    assert_eq!(ask_once(&last).await.reply().text, "yes \u{fffd}");
+}
+
+#[tokio::test]
+async fn calls_in_an_answer_of_which_a_part_was_withheld_are_not_complete() {
+    let call = json!({"tool_calls": [{"index": 0, "id": "a", "function": {
+        "name": "bash", "arguments": "{\"command\": \"ls\"}",
+    }}]});
+    let asked = stream([delta(&call), end("content_filter")]).await;
+    assert_eq!(asked.reply().finish, Finish::ContentFilter);
+    assert!(!asked.reply().calls[0].complete);
+}
+
+#[tokio::test]
+async fn a_long_lead_of_blanks_is_looked_at_once() {
+    let lead = (0..20_000).fold(Reply::bare(200), |reply, _| reply.then_bytes([b'\n'; 100]));
+    let reply = lead.then_data(
+        &json!({"choices": [{"delta": {"content": "yes"}, "finish_reason": "stop"}]}).to_string(),
+    );
+    let asked = ask_once(&ModelServer::scripted([reply])).await;
+    assert_eq!(asked.reply().text, "yes");
+}
+
+#[tokio::test]
 async fn a_model_can_be_asked_again() {
     let server = ModelServer::scripted([Reply::text("one"), Reply::text("two")]);
     let model = model_with(settings(&server), &ManualClock::skipping());

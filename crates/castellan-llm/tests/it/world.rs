@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use castellan_core::{
-    CancelSource, Message, Model as _, ModelError, ModelEvent, ModelReply, ModelRequest,
+    CancelSource, Clock, Message, Model as _, ModelError, ModelEvent, ModelReply, ModelRequest,
+    Timestamp,
 };
 use castellan_host::{Environment, HttpClient};
 use castellan_llm::{ChatModel, ChatSettings};
 use castellan_testkit::{ManualClock, ModelServer, SequentialIds};
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 /// A model at a server that is not there or not scripted.
@@ -20,6 +23,31 @@ pub(crate) fn model_with(settings: ChatSettings, clock: &ManualClock) -> ChatMod
         Arc::new(clock.clone()),
         Arc::new(SequentialIds::new()),
     )
+}
+
+/// A clock that moves on by a second whenever someone looks at it, and on which sleeps take no time.
+#[derive(Debug)]
+pub(crate) struct Ticking(ManualClock);
+
+impl Ticking {
+    pub(crate) fn new() -> Self {
+        Self(ManualClock::skipping())
+    }
+}
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.advance(Duration::from_secs(1));
+        self.0.monotonic()
+    }
+
+    fn sleep(&self, length: Duration) -> BoxFuture<'static, ()> {
+        self.0.sleep(length)
+    }
 }
 
 /// A client as the program makes it, in an empty environment.
