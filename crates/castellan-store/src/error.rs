@@ -130,7 +130,7 @@ pub enum Error {
     },
     /// See [`ErrorKind::Full`].
     #[error(
-        "there is no room left for the database at {path}; free some space, what was saved \
+        "there is no room on the disk for the database at {path}; free some space, what was saved \
          before is intact", path = path.display()
     )]
     Full {

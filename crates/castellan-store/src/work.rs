@@ -1,8 +1,8 @@
 //! A job on its way through the store: run, perhaps run again, answered once.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use castellan_core::text::panic_words;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ where
         // Nothing of the job's survives a panic but what it did to the database, which is undone.
         let result = catch_unwind(AssertUnwindSafe(|| (self.work)(tx))).unwrap_or_else(|panic| {
             Err(Error::Panicked {
-                message: message(&*panic),
+                message: panic_words(&*panic).to_owned(),
             })
         });
         let outcome = result.as_ref().map(|_| ()).map_err(Clone::clone);
@@ -68,12 +68,4 @@ where
         // Whoever asked may have gone; the work is done all the same.
         drop(self.waiting.send(answer));
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rusqlite::ErrorCode;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{ErrorCode, ffi};
 
 use super::rewrite::rewrite;
 use crate::error::{Error, ErrorKind, Result};
@@ -129,8 +129,13 @@ pub(super) fn failure(path: &Path, error: rusqlite::Error) -> Error {
     let path = path.to_owned();
     let what = error.to_string();
     let code = error.sqlite_error_code();
+    let extended = error.sqlite_extended_error_code();
     let source = Arc::new(error);
     match code {
+        // The -shm file could not grow. SQLite does not tell here, as it does for its other files,
+        // whether the disk is full, but hardly anything else hinders the first write to a file that
+        // could be opened.
+        _ if extended == Some(ffi::SQLITE_IOERR_SHMSIZE) => Error::Full { path, source },
         Some(ErrorCode::NotADatabase) => Error::NotOurs {
             path,
             why: "it does not begin like a SQLite database".to_owned(),

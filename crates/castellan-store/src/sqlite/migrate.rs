@@ -1,6 +1,8 @@
 //! From whatever schema a file has to the newest one, forward only.
 
-use super::connection::Connection;
+use std::path::Path;
+
+use super::connection::{Connection, Purpose, failure};
 use crate::error::{Error, Result};
 
 /// Every step, in order. A step that has been released is never edited.
@@ -94,6 +96,15 @@ pub(super) fn migrate(connection: &Connection, target: u32) -> Result<()> {
     migrated
 }
 
+/// An empty database in memory with the newest schema.
+pub(super) fn model() -> Result<Connection> {
+    let path = Path::new(":memory:");
+    let db = rusqlite::Connection::open_in_memory().map_err(|error| failure(path, error))?;
+    let connection = Connection::new(db, path, Purpose::Write);
+    migrate(&connection, SCHEMA)?;
+    Ok(connection)
+}
+
 fn steps(connection: &Connection, target: u32) -> Result<()> {
     // Read under the lock: another process may have been faster.
     let from = version(connection)?;
@@ -115,9 +126,6 @@ fn steps(connection: &Connection, target: u32) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::super::connection::Purpose;
     use super::*;
 
     fn empty() -> Connection {

@@ -5,7 +5,9 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use rusqlite::OpenFlags;
@@ -145,9 +147,24 @@ fn is_wal(connection: &Connection) -> Result<bool> {
 fn size(path: &Path) -> Result<Option<u64>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(found.len())),
-        Ok(_) => Err(Error::file(path, ErrorKind::IsADirectory.into())),
+        Ok(found) if found.is_dir() => Err(Error::file(path, ErrorKind::IsADirectory.into())),
+        Ok(found) => Err(Error::NotOurs {
+            path: path.to_owned(),
+            why: format!("it is no file but {}", name(found.file_type())),
+        }),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file(path, error)),
+    }
+}
+
+/// What something is that is neither a file nor a folder.
+fn name(kind: fs::FileType) -> &'static str {
+    if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
     }
 }
 

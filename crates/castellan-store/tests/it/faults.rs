@@ -96,6 +96,21 @@ pub(crate) async fn fill(place: &Path) {
     say(if own_disk { "own disk" } else { "limit" });
 }
 
+/// A started process that closes a database, fills the disk to the last byte and opens it again.
+pub(crate) async fn reopen(place: &Path) {
+    drop(Store::open(place, Settings::default()).unwrap());
+    let ballast = place.with_file_name("ballast");
+    fs::write(&ballast, vec![0; 8 << 20]).unwrap_err();
+    let error = Store::open(place, Settings::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("no room on the disk"), "{text}");
+    fs::remove_file(&ballast).unwrap();
+    let store = Store::open(place, Settings::default()).unwrap();
+    store.check().await.unwrap();
+    say("own disk");
+}
+
 /// In a mount namespace of its own, so that the disk goes when the process does.
 const ON_A_SMALL_DISK: &str = r#"mount -t tmpfs -o size=4m none "$0" && exec "$@""#;
 
@@ -112,8 +127,8 @@ fn a_file_that_may_not_grow_costs_nothing_that_was_acknowledged() {
     assert_eq!(said.as_deref(), Some("limit"));
 }
 
-#[test]
-fn a_full_disk_costs_nothing_that_was_acknowledged() {
+/// Starts a process that does `task` on a small disk of its own, and waits for its good end.
+fn on_a_small_disk(task: &str) {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().to_str().unwrap();
     let path = folder.path().join("castellan.db");
@@ -123,10 +138,20 @@ fn a_full_disk_costs_nothing_that_was_acknowledged() {
         let with_names = ["unshare", "--map-root-user", "--mount"];
         [&with_names[..], &["sh", "-c", ON_A_SMALL_DISK, disk]].concat()
     };
-    let mut other = Other::start_under(&launcher, "fill", &path);
+    let mut other = Other::start_under(&launcher, task, &path);
     let said = other.hear();
     other.succeeds();
     assert_eq!(said.as_deref(), Some("own disk"));
+}
+
+#[test]
+fn a_full_disk_costs_nothing_that_was_acknowledged() {
+    on_a_small_disk("fill");
+}
+
+#[test]
+fn a_database_on_a_disk_that_is_full_says_so_when_it_is_opened() {
+    on_a_small_disk("reopen");
 }
 
 /// A started process without the rights of root.

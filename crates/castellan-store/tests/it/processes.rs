@@ -22,6 +22,7 @@ pub(crate) fn work(task: &str, place: &Path) {
         "count" => runtime.block_on(count(place, number)),
         "append" => runtime.block_on(append(place, number)),
         "claim" => crate::claims::hold(place),
+        "reopen" => runtime.block_on(crate::faults::reopen(place)),
         "fill" => runtime.block_on(crate::faults::fill(place)),
         "nobody" => crate::faults::open_as_nobody(place),
         other => panic!("no task `{other}`"),

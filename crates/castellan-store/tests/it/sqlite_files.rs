@@ -1,10 +1,13 @@
 //! What is on the disk: who may read it, and files that are not what they should be.
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use castellan_store::{Error, ErrorKind, SCHEMA, Settings, Store, events};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 
 use crate::sample::{Place as _, SqlitePlace, session, start, user};
 
@@ -163,6 +166,48 @@ async fn a_stray_reference_is_found_by_the_check() {
             .contains("events refers to a row of sessions"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_missing_table_or_index_is_found_by_the_check() {
+    for (sql, what) in [
+        ("DROP TABLE events", "the table events is missing"),
+        (
+            "DROP INDEX sessions_by_updated",
+            "the index sessions_by_updated is missing",
+        ),
+    ] {
+        let place = SqlitePlace::new();
+        drop(place.open());
+        let db = rusqlite::Connection::open(place.path()).unwrap();
+        db.execute_batch(sql).unwrap();
+        drop(db);
+        let error = place.open().check().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn something_in_the_place_of_the_file_that_is_none_is_called_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let socket = folder.path().join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let device = folder.path().join("device");
+    symlink("/dev/null", &device).unwrap();
+    for (path, what) in [
+        (&pipe, "a named pipe"),
+        (&socket, "a socket"),
+        (&device, "a device"),
+    ] {
+        let error = refused(path);
+        assert_eq!(error.kind(), ErrorKind::NotOurs, "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    let text = refused(folder.path()).to_string();
+    assert!(text.contains("directory"), "{text}");
 }
 
 #[tokio::test]
