@@ -3,8 +3,7 @@
 use super::{Tree, Violation};
 
 const REFUSED: &[&str] = &[
-    "utils", "util", "common", "helpers", "misc", "manager", "managers", "handler",
-    "handlers",
+    "utils", "util", "common", "helpers", "misc", "manager", "managers", "handler", "handlers",
 ];
 
 const REMEDY: &str = "name it after what it holds";
