@@ -3,7 +3,7 @@
 //! This crate must not know the gate, the store or any surface: a tool is given a view of its
 //! session and hands back an outcome.
 //!
-//! Start reading at [`read_file`], the simplest one; [`file`] is the ground all file tools share.
+//! Start reading at [`read_file`], the simplest one; [`mod@file`] is the ground all file tools share.
 
 pub mod bash;
 pub mod file;
