@@ -239,6 +239,24 @@ pub enum Preview {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<FileMark>,
     },
+    /// A file of which parts would be changed.
+    Diff {
+        /// The resolved path.
+        path: PathBuf,
+        /// The hunks of a unified diff, without a header that names files. A long one is cut, which
+        /// its last line says.
+        unified: String,
+        /// Lines that would be added.
+        added: u64,
+        /// Lines that would be removed.
+        removed: u64,
+        /// What a careful reader should know; may be empty.
+        note: String,
+        /// The content that would be changed, so that a decision about it does not cover other
+        /// content.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<FileMark>,
+    },
 }
 
 /// What an inspection found: all that the decision about a call is made from.

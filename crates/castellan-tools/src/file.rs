@@ -2,11 +2,13 @@
 //! again, and writing without losing anything.
 
 mod closed;
+pub mod diff;
 mod mark;
 mod open;
 mod save;
+pub mod text;
 
 pub use closed::Closed;
-pub use mark::{HASHED_UP_TO, mark, mark_of};
+pub use mark::{HASHED_UP_TO, load, mark, mark_of};
 pub use open::{Opened, Problem, open, resolve};
-pub use save::{Addition, Unsaved, save};
+pub use save::{Addition, Unsaved, require_writable, save};

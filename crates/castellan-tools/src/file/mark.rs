@@ -33,6 +33,38 @@ pub fn mark(file: &mut File, metadata: &Metadata) -> io::Result<FileMark> {
     }
 }
 
+/// All bytes of an open file, at most `limit`, and the mark of just these. `None` where it is larger.
+///
+/// # Errors
+/// What the system says on reading, and where the file changes meanwhile.
+pub fn load(
+    file: &mut File,
+    metadata: &Metadata,
+    limit: u64,
+) -> io::Result<Option<(Vec<u8>, FileMark)>> {
+    if metadata.len() > limit {
+        return Ok(None);
+    }
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+    (&mut *file).take(limit + 1).read_to_end(&mut bytes)?;
+    let size = bytes.len() as u64;
+    if size > limit {
+        return Ok(None);
+    }
+    if size <= HASHED_UP_TO {
+        let mark = mark_of(&bytes);
+        return Ok(Some((bytes, mark)));
+    }
+    let after = file.metadata()?;
+    let mark = identity(&after);
+    if size == after.len() && mark == identity(metadata) {
+        Ok(Some((bytes, mark)))
+    } else {
+        Err(io::Error::other("it changed while it was read"))
+    }
+}
+
 /// The mark of a file with this content.
 #[must_use]
 pub fn mark_of(bytes: &[u8]) -> FileMark {

@@ -109,7 +109,10 @@ fn takes_no_new_file(error: &io::Error) -> bool {
 }
 
 /// Root may write anything; a file without write permission is still meant to stay as it is.
-fn require_writable(path: &Path, metadata: &Metadata) -> Result<(), Problem> {
+///
+/// # Errors
+/// [`Problem::Unusable`].
+pub fn require_writable(path: &Path, metadata: &Metadata) -> Result<(), Problem> {
     if metadata.permissions().mode() & 0o222 == 0 {
         let mode = metadata.permissions().mode() & 0o7777;
         let text = format!(
