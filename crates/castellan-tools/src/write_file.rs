@@ -1,5 +1,6 @@
 //! `write_file`: creates a file, replaces its content or appends to it.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,12 +16,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::DOMAIN;
+use crate::file::text::{Encoding, Extent, LineEnds, Text, Unencodable, detect};
 use crate::file::{self, Addition, Closed, Problem};
 
 /// How much of the content a preview shows, in characters.
 const PREVIEWED: usize = 2000;
-/// The UTF-8 byte order mark.
-const BOM: &[u8] = b"\xef\xbb\xbf";
+/// Bytes of a file that tell how it is text, where not all of them are read.
+const SNIFFED: u64 = 64 * 1024;
+/// Bytes of a file that are read to replace them in kind.
+const REWRITTEN: u64 = 64 * 1024 * 1024;
 
 /// The arguments of `write_file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -214,8 +218,12 @@ fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
             }
             _ => {}
         }
-        let (content, addition) = content(params, plan, now.is_some())?;
-        file::save(&plan.target, &content, addition)?;
+        let Bytes {
+            bytes,
+            addition,
+            note,
+        } = content(params, plan, now.is_some())?;
+        file::save(&plan.target, &bytes, addition)?;
         // It is written; that it can't be looked at again would be no failure to write it.
         let mark = look(&plan.target).ok().and_then(|(_, mark)| mark);
         let done = match (now.is_some(), addition) {
@@ -223,8 +231,8 @@ fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
             (true, Addition::Replace) => "replaced the content of",
             (true, Addition::Append) => "appended to",
         };
-        let size = mark.as_ref().map_or(content.len() as u64, |mark| mark.size);
-        let output = format!("{done} {} ({size} bytes now)", plan.target.display());
+        let size = mark.as_ref().map_or(bytes.len() as u64, |mark| mark.size);
+        let output = format!("{done} {} ({size} bytes now{note})", plan.target.display());
         Ok(Report {
             outcome: Outcome::Done {
                 output,
@@ -242,21 +250,102 @@ fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
     attempt().unwrap_or_else(Report::from)
 }
 
-/// The bytes to write. A byte order mark at the start of the file stays: models never see it, so
-/// they can't send it back.
-fn content(params: &Params, plan: &Plan, exists: bool) -> Result<(Vec<u8>, Addition), Outcome> {
-    let bytes = params.content.as_bytes();
-    if params.mode == Mode::Append {
-        return Ok((bytes.to_vec(), Addition::Append));
-    }
-    let mut content = Vec::with_capacity(bytes.len() + BOM.len());
-    if exists && !bytes.starts_with(BOM) {
-        let mut opened = file::open(&plan.target)?;
-        let mut start = [0_u8; 3];
-        if std::io::Read::read_exact(&mut opened.file, &mut start).is_ok() && start == *BOM {
-            content.extend_from_slice(BOM);
+/// What to write, and how.
+struct Bytes {
+    bytes: Vec<u8>,
+    addition: Addition,
+    /// What was kept of how the file is text, or not; may be empty.
+    note: String,
+}
+
+/// The bytes to write. Encoding, byte order mark and CRLF line ends of the file stay: models never
+/// see them, so they can't send them back.
+fn content(params: &Params, plan: &Plan, exists: bool) -> Result<Bytes, Outcome> {
+    let addition = match params.mode {
+        Mode::Append => Addition::Append,
+        Mode::Overwrite => Addition::Replace,
+    };
+    let plain = |note: &str| Bytes {
+        bytes: params.content.clone().into_bytes(),
+        addition,
+        note: note.to_owned(),
+    };
+    let Some(text) = (if exists {
+        present(plan, addition)?
+    } else {
+        None
+    }) else {
+        return Ok(plain(""));
+    };
+    let made = match addition {
+        Addition::Append => text.added(&params.content),
+        Addition::Replace => text.rewritten(&params.content),
+    };
+    match made {
+        Ok(bytes) => Ok(Bytes {
+            note: kept(&text),
+            bytes,
+            addition,
+        }),
+        // A whole new text may be in another encoding, but not one that has lost what was there.
+        Err(_) if addition == Addition::Replace && !params.content.contains('\u{fffd}') => {
+            Ok(plain(&format!(
+                "; it was {} and is UTF-8 now",
+                text.encoding().name()
+            )))
         }
+        Err(Unencodable(what)) => Err(Outcome::failed(
+            format!("{what}; nothing was written"),
+            "change it in place with edit_file, or convert the file first",
+        )),
     }
-    content.extend_from_slice(bytes);
-    Ok((content, Addition::Replace))
+}
+
+/// What is kept that a model did not send, in words.
+fn kept(text: &Text) -> String {
+    let mut kept = Vec::new();
+    if text.encoding() != Encoding::Utf8 {
+        kept.push(text.encoding().name());
+    }
+    if text.line_ends() == LineEnds::CrLf {
+        kept.push("CRLF line ends");
+    }
+    if kept.is_empty() {
+        String::new()
+    } else {
+        format!("; as before: {}", kept.join(", "))
+    }
+}
+
+/// The text of the file as it is, or of its beginning; `None` where it is no text, or so large
+/// that its beginning must do and doesn't.
+fn present(plan: &Plan, addition: Addition) -> Result<Option<Text>, Outcome> {
+    let opened = file::open(&plan.target)?;
+    let limit = match addition {
+        Addition::Replace => REWRITTEN,
+        // Adding to a file must not cost more the longer it is.
+        Addition::Append => SNIFFED,
+    };
+    let mut bytes = Vec::new();
+    opened
+        .file
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| {
+            Outcome::failed(
+                format!("{} can't be read: {error}", plan.target.display()),
+                "",
+            )
+        })?;
+    if bytes.len() as u64 == limit {
+        let whole = match detect(&bytes, Extent::Beginning) {
+            Ok((Encoding::Utf16Le | Encoding::Utf16Be, _)) => bytes.len() - bytes.len() % 2,
+            _ => bytes
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1),
+        };
+        bytes.truncate(whole);
+    }
+    Ok(Text::decode(bytes).ok())
 }
