@@ -6,6 +6,8 @@
 //! Start reading at [`read_file`], the simplest one; [`mod@file`] is the ground all file tools share.
 
 pub mod bash;
+pub mod diff_file;
+pub mod edit_file;
 pub mod file;
 pub mod read_file;
 pub mod write_file;
@@ -44,7 +46,9 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Typed::new(bash::Bash::new(shell, environment, timeout))),
         Arc::new(Typed::new(read_file::ReadFile::new(closed.clone()))),
-        Arc::new(Typed::new(write_file::WriteFile::new(closed))),
+        Arc::new(Typed::new(write_file::WriteFile::new(closed.clone()))),
+        Arc::new(Typed::new(edit_file::EditFile::new(closed.clone()))),
+        Arc::new(Typed::new(diff_file::DiffFile::new(closed))),
     ]
 }
 

@@ -4,6 +4,9 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod diff_file;
 mod drive;
+mod edit_file;
 mod read_file;
+mod text;
 mod write_file;

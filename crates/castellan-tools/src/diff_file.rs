@@ -1,0 +1,343 @@
+//! `diff_file`: a unified diff of two files, or of a file and a given text.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use castellan_core::Outcome;
+use castellan_core::caller::Surface;
+use castellan_core::tool::{
+    CallContext, DefaultDecision, Effect, Inspection, Report, SessionEffect, SessionView, ToolSpec,
+    TypedTool,
+};
+use futures::future::{BoxFuture, FutureExt as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::DOMAIN;
+use crate::file::diff::{self, CONTEXT, Region, Style};
+use crate::file::text::{Binary, Text};
+use crate::file::{self, Closed};
+
+/// Larger files are not compared: both are held in memory, cut into lines.
+const LARGEST: u64 = 32 * 1024 * 1024;
+/// Bytes of a result kept free for what stands around the diff.
+const AROUND: usize = 8 * 1024;
+/// The most lines of context.
+const MOST_CONTEXT: usize = 20;
+
+/// The arguments of `diff_file`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// The old file: absolute path, or relative to the working folder.
+    path_a: PathBuf,
+    /// The new file. Give this or content_b.
+    path_b: Option<PathBuf>,
+    /// The new text. Give this or path_b.
+    content_b: Option<String>,
+    /// Unchanged lines shown around each change. Default 3, at most 20.
+    #[schemars(range(min = 0, max = 20))]
+    context_lines: Option<i64>,
+}
+
+impl Params {
+    fn context(&self) -> Option<usize> {
+        let Some(lines) = self.context_lines else {
+            return Some(CONTEXT);
+        };
+        usize::try_from(lines)
+            .ok()
+            .filter(|lines| *lines <= MOST_CONTEXT)
+    }
+}
+
+/// The files to compare, links followed.
+#[derive(Debug)]
+pub struct Plan {
+    old: PathBuf,
+    new: Option<PathBuf>,
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct DiffFile {
+    spec: ToolSpec,
+    closed: Closed,
+}
+
+impl DiffFile {
+    /// The tool, which doesn't enter what is `closed`.
+    #[must_use]
+    pub fn new(closed: Closed) -> Self {
+        let mut spec = ToolSpec::new::<Params>(
+            "diff_file",
+            DOMAIN,
+            "Show a unified diff of two files, or of a file and a text",
+            "Compare two text files, or a file and a text: a unified diff from path_a (old) to \
+             path_b or content_b (new). Encodings and line ends are not part of the diff; where \
+             they differ, it is said. Files compared here count as read for edit_file.",
+        );
+        spec.primary_key = Some("path_a".to_owned());
+        spec.examples = vec![
+            serde_json::json!({"path_a": "config.old.toml", "path_b": "config.toml"}),
+            serde_json::json!({"path_a": "notes.md", "content_b": "# Notes\n", "context_lines": 1}),
+        ];
+        spec.preconditions = vec!["the paths name regular text files".to_owned()];
+        spec.effects = vec![Effect::ReadOnly];
+        spec.default = DefaultDecision::Allow;
+        spec.auto_in_task_agent = true;
+        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
+        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
+        Self { spec, closed }
+    }
+}
+
+impl TypedTool for DiffFile {
+    type Params = Params;
+    type Plan = Plan;
+
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn check(&self, params: &Params) -> Result<(), Outcome> {
+        match (&params.path_b, &params.content_b) {
+            (None, None) => {
+                let what = "there is nothing to compare with";
+                return Err(Outcome::invalid(what, "give path_b or content_b"));
+            }
+            (Some(_), Some(_)) => {
+                let what = "path_b and content_b exclude each other";
+                return Err(Outcome::invalid(what, "give one of them"));
+            }
+            _ => {}
+        }
+        if params.context().is_none() {
+            let what = format!(
+                "`context_lines` is {}",
+                params.context_lines.unwrap_or_default()
+            );
+            return Err(Outcome::invalid(what, "it goes from 0 to 20"));
+        }
+        Ok(())
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        params: &'a Params,
+        view: &'a SessionView,
+    ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
+        let old = view.absolute(&params.path_a);
+        let new = params.path_b.as_ref().map(|path| view.absolute(path));
+        let closed = self.closed.clone();
+        let resolve = move |path: PathBuf| -> Result<PathBuf, Outcome> {
+            let path = file::resolve(&path)?;
+            closed.refuse(&path)?;
+            Ok(path)
+        };
+        let work = move || {
+            Ok(Plan {
+                old: resolve(old)?,
+                new: new.map(resolve).transpose()?,
+            })
+        };
+        async move {
+            let plan: Plan = tokio::task::spawn_blocking(work)
+                .await
+                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))
+                .flatten()?;
+            let other = params
+                .path_b
+                .as_ref()
+                .map_or_else(|| "a text".to_owned(), |path| path.display().to_string());
+            let header = format!("compare {} with {other}", params.path_a.display());
+            let mut inspection = Inspection::new("diff_file", header);
+            inspection.paths = std::iter::once(&plan.old)
+                .chain(&plan.new)
+                .cloned()
+                .collect();
+            Ok((inspection, plan))
+        }
+        .boxed()
+    }
+
+    fn execute(
+        self: Arc<Self>,
+        params: Params,
+        plan: Plan,
+        context: CallContext,
+    ) -> BoxFuture<'static, Report> {
+        let limit = context.view.result_limit;
+        let work = move || compare(&params, &plan, limit).unwrap_or_else(Report::from);
+        async move {
+            tokio::task::spawn_blocking(work)
+                .await
+                .unwrap_or_else(|error| {
+                    Outcome::failed(format!("comparing broke down: {error}"), "").into()
+                })
+        }
+        .boxed()
+    }
+}
+
+/// One side of the comparison.
+struct Side {
+    name: String,
+    text: Text,
+    size: usize,
+}
+
+fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
+    let name = path.display().to_string();
+    let mut opened = file::open(path)?;
+    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
+        .map_err(|error| Outcome::failed(format!("{name} can't be read: {error}"), ""))?;
+    let Some((bytes, mark)) = loaded else {
+        let what = format!("{name} is larger than {LARGEST} bytes");
+        return Err(Outcome::failed(what, "use `bash` with `diff` or `cmp`"));
+    };
+    let size = bytes.len();
+    let text = Text::decode(bytes).map_err(|Binary(kind)| {
+        let what = format!("{name} is {kind}; diff_file compares text");
+        Outcome::failed(what, "`bash` with `cmp` compares bytes")
+    })?;
+    let seen = SessionEffect::FileSeen {
+        path: opened.path,
+        mark,
+    };
+    Ok((Side { name, text, size }, seen))
+}
+
+fn compare(params: &Params, plan: &Plan, limit: usize) -> Result<Report, Outcome> {
+    let (old, seen) = load(&plan.old)?;
+    let mut session = vec![seen];
+    let new = match (&plan.new, &params.content_b) {
+        (Some(path), _) => {
+            let (side, seen) = load(path)?;
+            session.push(seen);
+            side
+        }
+        (None, content) => given(content.clone().unwrap_or_default())?,
+    };
+    let same_encoding = old.text.encoding() == new.text.encoding();
+    // Where both are in the same bytes, these are compared; otherwise the characters.
+    let common = |side: &Side| -> Vec<u8> {
+        side.text
+            .show(side.text.content())
+            .into_owned()
+            .into_bytes()
+    };
+    let (a, b) = if same_encoding {
+        (
+            Cow::Borrowed(old.text.content()),
+            Cow::Borrowed(new.text.content()),
+        )
+    } else {
+        (Cow::Owned(common(&old)), Cow::Owned(common(&new)))
+    };
+    let encoding = |side: &Side| {
+        if same_encoding {
+            side.text.encoding()
+        } else {
+            file::text::Encoding::Utf8
+        }
+    };
+    let style = Style {
+        context: params.context().unwrap_or(CONTEXT),
+        limit: limit.saturating_sub(AROUND),
+        old: encoding(&old),
+        new: encoding(&new),
+    };
+    let region = Region {
+        old_line: 0,
+        new_line: 0,
+        old: &a,
+        new: Cow::Borrowed(&*b),
+    };
+    let diff = diff::unified([region], style);
+    let notes = notes(&old, &new, plan.new.is_some());
+    let mut output = if diff.text.is_empty() {
+        same(&old, &new, notes.is_empty())
+    } else {
+        let (added, removed) = (diff.added, diff.removed);
+        format!(
+            "--- {}\n+++ {}\n{}[+{added} -{removed} lines]\n",
+            old.name, new.name, diff.text
+        )
+    };
+    output.push_str(diff.cut_note());
+    for note in notes {
+        output.push_str(&format!("[{note}]\n"));
+    }
+    Ok(Report {
+        outcome: Outcome::read(output),
+        session,
+    })
+}
+
+/// A text that a model gave.
+fn given(content: String) -> Result<Side, Outcome> {
+    let size = content.len();
+    if size as u64 > LARGEST {
+        return Err(Outcome::failed(
+            "content_b is too long",
+            "write it to a file first",
+        ));
+    }
+    let text = Text::decode(content.into_bytes()).map_err(|Binary(kind)| {
+        Outcome::failed(format!("content_b is {kind}; diff_file compares text"), "")
+    })?;
+    let name = "content_b".to_owned();
+    Ok(Side { name, text, size })
+}
+
+fn same(old: &Side, new: &Side, wholly: bool) -> String {
+    if wholly {
+        format!(
+            "no differences between {} and {} ({} bytes)\n",
+            old.name, new.name, old.size
+        )
+    } else {
+        format!("the text of {} and {} is the same\n", old.name, new.name)
+    }
+}
+
+/// Differences that are not of the text. A given text has none of its own.
+fn notes(old: &Side, new: &Side, two_files: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if two_files {
+        let (a, b) = (old.text.line_ends(), new.text.line_ends());
+        if a != b {
+            notes.push(format!(
+                "line ends: {} before, {} after",
+                a.name(),
+                b.name()
+            ));
+        }
+        let (a, b) = (old.text.encoding(), new.text.encoding());
+        if a != b {
+            notes.push(format!("encoding: {} before, {} after", a.name(), b.name()));
+        }
+        let mark = |side: &Side| {
+            if side.text.has_mark() {
+                "with"
+            } else {
+                "without"
+            }
+        };
+        if old.text.has_mark() != new.text.has_mark() {
+            let (a, b) = (mark(old), mark(new));
+            notes.push(format!("byte order mark: {a} before, {b} after"));
+        }
+        if notes.is_empty()
+            && old.text.content() == new.text.content()
+            && !old.text.is_same(&new.text)
+        {
+            notes.push("line ends: mixed in both, in different lines".to_owned());
+        }
+    } else {
+        notes.extend(old.text.encoding().note().map(str::to_owned));
+    }
+    notes
+}

@@ -1,0 +1,364 @@
+//! `edit_file`: replaces text in a file, one place or several at once, and nothing else.
+
+mod change;
+mod locate;
+mod nearest;
+mod tolerant;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use castellan_core::caller::Surface;
+use castellan_core::tool::{
+    CallContext, Effect, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView,
+    ToolSpec, TypedTool,
+};
+use castellan_core::{EffectStatus, Outcome};
+use futures::future::{BoxFuture, FutureExt as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::DOMAIN;
+use crate::file::text::{Binary, Text};
+use crate::file::{self, Addition, Closed};
+use change::{Change, Request};
+use locate::Which;
+
+/// Larger files are not edited: they are held in memory.
+const LARGEST: u64 = 256 * 1024 * 1024;
+/// Bytes of a diff that a preview has.
+const PREVIEWED: usize = 64 * 1024;
+/// Bytes of a result kept free for what stands around the diff.
+const AROUND: usize = 8 * 1024;
+
+/// The arguments of `edit_file`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Absolute path, or relative to the working folder.
+    path: PathBuf,
+    /// The exact text to replace, without line numbers. It must be in the file once, unless
+    /// near_line or replace_all is given.
+    old_string: Option<String>,
+    /// The text to put there, literally.
+    new_string: Option<String>,
+    /// Of several places, take the one nearest to this line, counted from 1.
+    #[schemars(range(min = 1))]
+    near_line: Option<i64>,
+    /// Several edits at once instead of old_string and new_string: all are found in the file as it
+    /// is, then all are made or none.
+    edits: Option<Vec<Edit>>,
+    /// Replace every occurrence of old_string. Not with near_line or edits.
+    replace_all: Option<bool>,
+}
+
+/// One of several edits.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    /// The exact text to replace.
+    old_string: String,
+    /// The text to put there.
+    new_string: String,
+    /// Of several places, take the one nearest to this line.
+    #[schemars(range(min = 1))]
+    near_line: Option<i64>,
+}
+
+impl Params {
+    /// The edits of the call.
+    fn requests(&self) -> Result<Vec<Request<'_>>, Outcome> {
+        let batch = self.edits.as_deref().unwrap_or_default();
+        let single = (
+            self.old_string
+                .as_deref()
+                .filter(|old| batch.is_empty() || !old.is_empty()),
+            self.new_string.as_deref(),
+        );
+        let requests = match (single, batch) {
+            ((None, _), []) => {
+                let what = "neither old_string with new_string nor edits is given";
+                return Err(Outcome::invalid(what, ""));
+            }
+            ((Some(_), None), []) => {
+                let next = "to delete text, send an empty new_string";
+                return Err(Outcome::invalid("new_string is missing", next));
+            }
+            ((Some(old), Some(new)), []) => vec![Request {
+                old,
+                new,
+                which: self.which()?,
+            }],
+            ((None, _), batch) if self.near_line.is_none() && self.replace_all != Some(true) => {
+                let each = batch.iter().map(|edit| {
+                    Ok(Request {
+                        old: &edit.old_string,
+                        new: &edit.new_string,
+                        which: near(edit.near_line)?.map_or(Which::Only, Which::Near),
+                    })
+                });
+                each.collect::<Result<_, Outcome>>()?
+            }
+            _ => {
+                let what = "edits can't be combined with old_string, near_line or replace_all";
+                return Err(Outcome::invalid(what, "put everything into edits"));
+            }
+        };
+        if requests.iter().any(|request| request.old.is_empty()) {
+            let next = "quote some text to change; write_file creates a file or replaces it whole";
+            return Err(Outcome::invalid("old_string is empty", next));
+        }
+        Ok(requests)
+    }
+
+    fn which(&self) -> Result<Which, Outcome> {
+        match (near(self.near_line)?, self.replace_all == Some(true)) {
+            (None, false) => Ok(Which::Only),
+            (Some(line), false) => Ok(Which::Near(line)),
+            (None, true) => Ok(Which::All),
+            (Some(_), true) => {
+                let what = "replace_all and near_line contradict each other";
+                Err(Outcome::invalid(what, "give one of them"))
+            }
+        }
+    }
+}
+
+fn near(line: Option<i64>) -> Result<Option<u64>, Outcome> {
+    let Some(line) = line else { return Ok(None) };
+    match u64::try_from(line) {
+        Ok(line) if line > 0 => Ok(Some(line)),
+        _ => {
+            let what = format!("`near_line` is {line}");
+            Err(Outcome::invalid(what, "lines are counted from 1"))
+        }
+    }
+}
+
+/// What was there when the call was inspected.
+#[derive(Debug)]
+pub struct Plan {
+    target: PathBuf,
+    before: FileMark,
+}
+
+/// The tool.
+#[derive(Debug)]
+pub struct EditFile {
+    spec: ToolSpec,
+    closed: Closed,
+}
+
+impl EditFile {
+    /// The tool, which doesn't enter what is `closed`.
+    #[must_use]
+    pub fn new(closed: Closed) -> Self {
+        let mut spec = ToolSpec::new::<Params>(
+            "edit_file",
+            DOMAIN,
+            "Replace text in a file, one place or several at once",
+            "Replace exact text in a file that this session has read (read_file or diff_file). \
+             old_string must be in the file once; near_line or replace_all say what to do where it \
+             is there more often; edits makes several replacements at once, all or none. Every \
+             other byte stays: line ends, encoding, mode, links. The answer is the diff.",
+        );
+        spec.primary_key = Some("old_string".to_owned());
+        spec.examples = vec![
+            serde_json::json!({"path": "src/main.rs", "old_string": "let n = 1;", "new_string": "let n = 2;"}),
+            serde_json::json!({"path": "notes.md", "edits": [
+                {"old_string": "teh", "new_string": "the", "near_line": 12},
+                {"old_string": "- old item\n", "new_string": ""},
+            ]}),
+        ];
+        spec.preconditions = vec![
+            "this session has read the file and it has not changed since".to_owned(),
+            "the file is text and writable".to_owned(),
+        ];
+        spec.side_effects = vec!["the replaced places of the file are changed".to_owned()];
+        spec.effects = vec![Effect::Writes];
+        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
+        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
+        Self { spec, closed }
+    }
+}
+
+impl TypedTool for EditFile {
+    type Params = Params;
+    type Plan = Plan;
+
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn check(&self, params: &Params) -> Result<(), Outcome> {
+        params.requests().map(drop)
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        params: &'a Params,
+        view: &'a SessionView,
+    ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
+        let path = view.absolute(&params.path);
+        let (asked, seen, closed) = (params.clone(), view.seen.clone(), self.closed.clone());
+        let work = move || {
+            let target = file::resolve(&path)?;
+            closed.refuse(&target)?;
+            let (text, before) = load(&target)?;
+            require_known(&target, seen.get(&target), &before)?;
+            inspection(&asked, target, &text, before)
+        };
+        async move {
+            tokio::task::spawn_blocking(work)
+                .await
+                .unwrap_or_else(|error| {
+                    Err(Outcome::failed(format!("looking broke down: {error}"), ""))
+                })
+        }
+        .boxed()
+    }
+
+    fn execute(
+        self: Arc<Self>,
+        params: Params,
+        plan: Plan,
+        context: CallContext,
+    ) -> BoxFuture<'static, Report> {
+        let limit = context.view.result_limit;
+        let work = move || edit(&params, &plan, &context.left, limit).unwrap_or_else(Report::from);
+        async move {
+            tokio::task::spawn_blocking(work)
+                .await
+                .unwrap_or_else(|error| {
+                    Outcome::failed(format!("editing broke down: {error}"), "").into()
+                })
+        }
+        .boxed()
+    }
+}
+
+/// What a call would do, once all of it has been found possible.
+fn inspection(
+    params: &Params,
+    target: PathBuf,
+    text: &Text,
+    before: FileMark,
+) -> Result<(Inspection, Plan), Outcome> {
+    let change = Change::of(text, &params.requests()?)?;
+    let diff = change.diff(text, PREVIEWED);
+    let name = params.path.display();
+    let header = match (change.replacements.len(), params.replace_all) {
+        (count, Some(true)) => format!("edit {name}: replace all, {}", occurrences(count)),
+        (1, _) => format!("edit {name}"),
+        (count, _) => format!("edit {name} in {count} places"),
+    };
+    let mut inspection = Inspection::new("edit_file", header);
+    inspection.paths = vec![target.clone()];
+    inspection.preview = Preview::Diff {
+        path: target.clone(),
+        unified: format!("{}{}", diff.text, diff.cut_note()),
+        added: diff.added as u64,
+        removed: diff.removed as u64,
+        note: change.notes.join("; "),
+        before: Some(before.clone()),
+    };
+    Ok((inspection, Plan { target, before }))
+}
+
+fn occurrences(count: usize) -> String {
+    if count == 1 {
+        "1 occurrence".to_owned()
+    } else {
+        format!("{count} occurrences")
+    }
+}
+
+/// The text of the file at `target`, and the mark of just these bytes.
+fn load(target: &Path) -> Result<(Text, FileMark), Outcome> {
+    let mut opened = file::open(target)?;
+    file::require_writable(target, &opened.metadata)?;
+    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST).map_err(|error| {
+        Outcome::failed(format!("{} can't be read: {error}", target.display()), "")
+    })?;
+    let Some((bytes, mark)) = loaded else {
+        let what = format!("{} is larger than {LARGEST} bytes", target.display());
+        return Err(Outcome::failed(what, "use `bash` with `sed`"));
+    };
+    let text = Text::decode(bytes).map_err(|Binary(kind)| {
+        let what = format!("{} is {kind}; edit_file changes text", target.display());
+        Outcome::failed(what, "")
+    })?;
+    Ok((text, mark))
+}
+
+/// An edit is made to what the model has read, so it must have read it.
+fn require_known(target: &Path, known: Option<&FileMark>, now: &FileMark) -> Result<(), Outcome> {
+    let shown = target.display();
+    match known {
+        Some(known) if known == now => Ok(()),
+        Some(known) => {
+            let sizes = if known.size == now.size {
+                format!("same size, {} bytes, other content", now.size)
+            } else {
+                format!("{} bytes then, {} bytes now", known.size, now.size)
+            };
+            let what = format!("{shown} changed since this session last read it ({sizes})");
+            Err(Outcome::failed(what, "read it again and decide anew"))
+        }
+        None => {
+            let what = format!("this session has not read {shown}");
+            Err(Outcome::failed(
+                what,
+                "read it first with read_file or diff_file",
+            ))
+        }
+    }
+}
+
+fn edit(params: &Params, plan: &Plan, left: &Left, limit: usize) -> Result<Report, Outcome> {
+    let (text, now) = load(&plan.target)?;
+    // An earlier call of the same batch may have written it.
+    if now != plan.before && !left.has(&plan.target, &now) {
+        let what = format!(
+            "{} changed while the call waited; nothing was written",
+            plan.target.display()
+        );
+        return Err(Outcome::failed(what, "read it again and decide anew"));
+    }
+    let change = Change::of(&text, &params.requests()?)?;
+    file::save(
+        &plan.target,
+        &text.replaced(&change.replacements),
+        Addition::Replace,
+    )?;
+    // It is written; that it can't be looked at again would be no failure to write it.
+    let mark = file::open(&plan.target)
+        .ok()
+        .and_then(|mut opened| file::mark(&mut opened.file, &opened.metadata).ok());
+    let diff = change.diff(&text, limit.saturating_sub(AROUND));
+    let mut output = format!(
+        "edited {} ({}, +{} -{} lines)\n",
+        plan.target.display(),
+        occurrences(change.replacements.len()).replace("occurrence", "place"),
+        diff.added,
+        diff.removed,
+    );
+    for note in &change.notes {
+        output.push_str(&format!("[{note}]\n"));
+    }
+    output.push_str(&diff.text);
+    output.push_str(diff.cut_note());
+    Ok(Report {
+        outcome: Outcome::Done {
+            output,
+            effect: EffectStatus::Committed,
+        },
+        session: mark
+            .map(|mark| SessionEffect::FileSeen {
+                path: plan.target.clone(),
+                mark,
+            })
+            .into_iter()
+            .collect(),
+    })
+}

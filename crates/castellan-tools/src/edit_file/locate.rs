@@ -1,0 +1,253 @@
+//! Finding the place that an edit means. Pure: bytes in, places out.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use super::tolerant::{self, Window};
+use crate::file::text::Replacement;
+
+/// More places than this are too many for one edit.
+const MOST: usize = 1_000_000;
+
+/// An edit as a model asks for it, in bytes of content.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) old: Vec<u8>,
+    pub(super) new: Vec<u8>,
+    pub(super) which: Which,
+}
+
+/// Which of several places is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// There must be only one.
+    Only,
+    /// The one nearest to this line.
+    Near(u64),
+    /// All of them.
+    All,
+}
+
+/// Where an edit goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) replacements: Vec<Replacement>,
+    /// What was overlooked to find it, for the answer.
+    pub(super) note: Option<String>,
+}
+
+/// Why an edit goes nowhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Miss {
+    /// The text is not there.
+    Absent,
+    /// It is there more than once: the lines of the first ones, and how many there are.
+    Several { lines: Vec<u64>, total: usize },
+    /// It is there more than once, if blanks are overlooked.
+    SeveralAlike { lines: Vec<u64>, total: usize },
+    /// Two places are equally near.
+    Tie(u64, u64),
+    /// More than [`MOST`].
+    TooMany,
+}
+
+/// Lines that an answer lists at most.
+const LISTED: usize = 20;
+
+/// The place or places of one edit.
+pub(super) fn locate(content: &[u8], wanted: &Wanted) -> Result<Found, Miss> {
+    let Wanted { old, new, which } = wanted;
+    let finder = memmem::Finder::new(old);
+    let mut found: Vec<usize> = finder.find_iter(content).take(MOST + 1).collect();
+    if found.len() > MOST {
+        return Err(Miss::TooMany);
+    }
+    if *which != Which::All {
+        let mut hidden = overlapping(content, old, &found, &finder);
+        if !hidden.is_empty() {
+            found.append(&mut hidden);
+            found.sort_unstable();
+        }
+    }
+    let chosen = match (found.as_slice(), which) {
+        ([], _) => return tolerated(content, wanted),
+        ([one], _) => vec![*one],
+        (_, Which::All) => found,
+        (_, Which::Near(line)) => vec![nearest_to(content, old, &found, *line)?],
+        (several, Which::Only) => {
+            let first = several.get(..LISTED).unwrap_or(several);
+            let lines = lines_of(content, first.iter().copied());
+            return Err(Miss::Several {
+                lines,
+                total: several.len(),
+            });
+        }
+    };
+    let new: Arc<[u8]> = new.as_slice().into();
+    Ok(Found {
+        replacements: chosen
+            .into_iter()
+            .map(|start| Replacement {
+                range: start..start + old.len(),
+                new: Arc::clone(&new),
+            })
+            .collect(),
+        note: None,
+    })
+}
+
+/// A place that overlaps an earlier one is a place too where one is to be chosen: of `aXa` in
+/// `aXaXa` there are two. Looked for only behind the first few, since it takes repetitive text,
+/// which is ambiguous soon.
+fn overlapping(
+    content: &[u8],
+    old: &[u8],
+    found: &[usize],
+    finder: &memmem::Finder<'_>,
+) -> Vec<usize> {
+    let mut more = Vec::new();
+    for start in found.iter().take(LISTED) {
+        let end = (start + 2 * old.len() - 1).min(content.len());
+        let behind = content.get(start + 1..end).unwrap_or_default();
+        if let Some(at) = finder.find(behind) {
+            let at = start + 1 + at;
+            if found.binary_search(&at).is_err() {
+                more.push(at);
+            }
+        }
+    }
+    more
+}
+
+fn tolerated(content: &[u8], wanted: &Wanted) -> Result<Found, Miss> {
+    let windows = tolerant::find(content, &wanted.old);
+    match windows.found.as_slice() {
+        [] => Err(Miss::Absent),
+        [window] => {
+            let new = window.fitted(&wanted.old, &wanted.new);
+            Ok(Found {
+                replacements: vec![Replacement {
+                    range: window.range.clone(),
+                    new: new.into(),
+                }],
+                note: Some(window.note()),
+            })
+        }
+        several => Err(Miss::SeveralAlike {
+            lines: several.iter().take(LISTED).map(Window::line).collect(),
+            total: several.len(),
+        }),
+    }
+}
+
+/// The place nearest to a line, none of it counting as away where it spans the line.
+fn nearest_to(content: &[u8], old: &[u8], found: &[usize], line: u64) -> Result<usize, Miss> {
+    let starts = lines_of(content, found.iter().copied());
+    let body = old.strip_suffix(b"\n").unwrap_or(old);
+    let height = memchr::memchr_iter(b'\n', body).count() as u64;
+    let away = |start: u64| {
+        if line < start {
+            start - line
+        } else {
+            line.saturating_sub(start + height)
+        }
+    };
+    let mut ranked: Vec<(u64, u64, usize)> = starts
+        .iter()
+        .zip(found)
+        .map(|(start, place)| (away(*start), *start, *place))
+        .collect();
+    ranked.sort_unstable();
+    match ranked.as_slice() {
+        [(near, first, _), (also, second, _), ..] if near == also => {
+            Err(Miss::Tie(*first, *second))
+        }
+        [(_, _, place), ..] => Ok(*place),
+        [] => Err(Miss::Absent),
+    }
+}
+
+/// The lines, counted from 1, of ascending places.
+pub(super) fn lines_of(content: &[u8], places: impl Iterator<Item = usize>) -> Vec<u64> {
+    let (mut line, mut counted) = (1_u64, 0);
+    places
+        .map(|place| {
+            let between = content.get(counted..place).unwrap_or_default();
+            line += memchr::memchr_iter(b'\n', between).count() as u64;
+            counted = place.max(counted);
+            line
+        })
+        .collect()
+}
+
+/// The first two edits, by number, that touch the same text.
+pub(super) fn overlap(edits: &[(usize, Range<usize>)]) -> Option<(usize, usize)> {
+    let mut sorted: Vec<_> = edits.iter().collect();
+    sorted.sort_by_key(|(_, range)| range.start);
+    sorted.windows(2).find_map(|pair| match pair {
+        [(a, first), (b, second)] if second.start < first.end => Some((*a.min(b), *a.max(b))),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(old: &str, which: Which) -> Wanted {
+        Wanted {
+            old: old.into(),
+            new: b"new".to_vec(),
+            which,
+        }
+    }
+
+    fn starts(content: &str, old: &str, which: Which) -> Result<Vec<usize>, Miss> {
+        locate(content.as_bytes(), &wanted(old, which)).map(|found| {
+            let each = found.replacements.iter();
+            each.map(|one| one.range.start).collect()
+        })
+    }
+
+    #[test]
+    fn one_place_is_found_and_several_are_listed() {
+        assert_eq!(starts("a\nb\nc\n", "b", Which::Only), Ok(vec![2]));
+        assert_eq!(starts("x\na\nx\n", "x", Which::All), Ok(vec![0, 4]));
+        assert_eq!(
+            starts("x\na\nx\n", "x", Which::Only),
+            Err(Miss::Several {
+                lines: vec![1, 3],
+                total: 2
+            })
+        );
+        assert_eq!(starts("x\n", "y", Which::Only), Err(Miss::Absent));
+    }
+
+    #[test]
+    fn overlapping_places_are_several() {
+        assert_eq!(
+            starts("aXaXa", "aXa", Which::Only),
+            Err(Miss::Several {
+                lines: vec![1, 1],
+                total: 2
+            })
+        );
+        assert_eq!(starts("aXaXa", "aXa", Which::All), Ok(vec![0]));
+    }
+
+    #[test]
+    fn the_nearest_place_is_taken_and_a_tie_is_not_decided() {
+        let content = "x\n\n\nx\n\n\n\nx\n";
+        assert_eq!(starts(content, "x", Which::Near(3)), Ok(vec![4]));
+        assert_eq!(starts(content, "x", Which::Near(99)), Ok(vec![9]));
+        assert_eq!(starts(content, "x", Which::Near(6)), Err(Miss::Tie(4, 8)));
+    }
+
+    #[test]
+    fn edits_of_the_same_text_overlap_and_neighbours_do_not() {
+        assert_eq!(overlap(&[(0, 5..8), (1, 0..5), (2, 8..9)]), None);
+        assert_eq!(overlap(&[(0, 5..8), (1, 0..6)]), Some((0, 1)));
+    }
+}
