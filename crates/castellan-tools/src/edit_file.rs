@@ -19,17 +19,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::DOMAIN;
-use crate::file::text::{Binary, Text};
+use crate::file::diff::Unified;
+use crate::file::text::{Binary, Splice, Text, spliced};
 use crate::file::{self, Addition, Closed};
 use change::{Change, Request};
 use locate::Which;
 
 /// Larger files are not edited: they are held in memory.
 const LARGEST: u64 = 256 * 1024 * 1024;
-/// Bytes of a diff that a preview has.
-const PREVIEWED: usize = 64 * 1024;
-/// Bytes of a result kept free for what stands around the diff.
-const AROUND: usize = 8 * 1024;
+/// Bytes of a diff that is shown.
+const SHOWN: usize = 64 * 1024;
+/// More places than this are located again instead of being kept while a call waits.
+const KEPT: usize = 10_000;
 
 /// The arguments of `edit_file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -140,6 +141,16 @@ fn near(line: Option<i64>) -> Result<Option<u64>, Outcome> {
 pub struct Plan {
     target: PathBuf,
     before: FileMark,
+    /// What it makes of just these bytes.
+    prepared: Option<(Vec<Splice>, Shown)>,
+}
+
+/// What the answer says of the change.
+#[derive(Debug)]
+struct Shown {
+    places: usize,
+    notes: Vec<String>,
+    diff: Unified,
 }
 
 /// The tool.
@@ -204,9 +215,14 @@ impl TypedTool for EditFile {
         let work = move || {
             let target = file::resolve(&path)?;
             closed.refuse(&target)?;
-            let (text, before) = load(&target)?;
-            require_known(&target, seen.get(&target), &before)?;
-            inspection(&asked, target, &text, before)
+            let (bytes, before) = load(&target)?;
+            let Some(known) = seen.get(&target) else {
+                // What can't be edited needs no reading first.
+                decode(&target, bytes)?;
+                return Err(unread(&target));
+            };
+            require_same(&target, known, &before)?;
+            inspection(&asked, target, bytes, before)
         };
         async move {
             tokio::task::spawn_blocking(work)
@@ -224,8 +240,7 @@ impl TypedTool for EditFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let limit = context.view.result_limit;
-        let work = move || edit(&params, &plan, &context.left, limit).unwrap_or_else(Report::from);
+        let work = move || edit(&params, plan, &context.left).unwrap_or_else(Report::from);
         async move {
             tokio::task::spawn_blocking(work)
                 .await
@@ -241,11 +256,12 @@ impl TypedTool for EditFile {
 fn inspection(
     params: &Params,
     target: PathBuf,
-    text: &Text,
+    bytes: Vec<u8>,
     before: FileMark,
 ) -> Result<(Inspection, Plan), Outcome> {
-    let change = Change::of(text, &params.requests()?)?;
-    let diff = change.diff(text, PREVIEWED);
+    let text = decode(&target, bytes)?;
+    let change = Change::of(&text, &params.requests()?)?;
+    let diff = change.diff(&text, SHOWN);
     let name = params.path.display();
     let header = match (change.replacements.len(), params.replace_all) {
         (count, Some(true)) => format!("edit {name}: replace all, {}", occurrences(count)),
@@ -262,7 +278,24 @@ fn inspection(
         note: change.notes.join("; "),
         before: Some(before.clone()),
     };
-    Ok((inspection, Plan { target, before }))
+    let few = change.replacements.len() <= KEPT;
+    let splices = few.then(|| text.splices(&change.replacements)).flatten();
+    let prepared = splices.map(|splices| {
+        let places = change.replacements.len();
+        let notes = change.notes;
+        let shown = Shown {
+            places,
+            notes,
+            diff,
+        };
+        (splices, shown)
+    });
+    let plan = Plan {
+        target,
+        before,
+        prepared,
+    };
+    Ok((inspection, plan))
 }
 
 fn occurrences(count: usize) -> String {
@@ -273,92 +306,105 @@ fn occurrences(count: usize) -> String {
     }
 }
 
-/// The text of the file at `target`, and the mark of just these bytes.
-fn load(target: &Path) -> Result<(Text, FileMark), Outcome> {
+/// The bytes of the file at `target`, and the mark of just these.
+fn load(target: &Path) -> Result<(Vec<u8>, FileMark), Outcome> {
     let mut opened = file::open(target)?;
     file::require_writable(target, &opened.metadata)?;
     let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST).map_err(|error| {
         Outcome::failed(format!("{} can't be read: {error}", target.display()), "")
     })?;
-    let Some((bytes, mark)) = loaded else {
+    loaded.ok_or_else(|| {
         let what = format!("{} is larger than {LARGEST} bytes", target.display());
-        return Err(Outcome::failed(what, "use `bash` with `sed`"));
-    };
-    let text = Text::decode(bytes).map_err(|Binary(kind)| {
+        Outcome::failed(what, "use `bash` with `sed`")
+    })
+}
+
+fn decode(target: &Path, bytes: Vec<u8>) -> Result<Text, Outcome> {
+    Text::decode(bytes).map_err(|Binary(kind)| {
         let what = format!("{} is {kind}; edit_file changes text", target.display());
         Outcome::failed(what, "")
-    })?;
-    Ok((text, mark))
+    })
 }
 
 /// An edit is made to what the model has read, so it must have read it.
-fn require_known(target: &Path, known: Option<&FileMark>, now: &FileMark) -> Result<(), Outcome> {
-    let shown = target.display();
-    match known {
-        Some(known) if known == now => Ok(()),
-        Some(known) => {
-            let sizes = if known.size == now.size {
-                format!("same size, {} bytes, other content", now.size)
-            } else {
-                format!("{} bytes then, {} bytes now", known.size, now.size)
-            };
-            let what = format!("{shown} changed since this session last read it ({sizes})");
-            Err(Outcome::failed(what, "read it again and decide anew"))
-        }
-        None => {
-            let what = format!("this session has not read {shown}");
-            Err(Outcome::failed(
-                what,
-                "read it first with read_file or diff_file",
-            ))
-        }
-    }
+fn unread(target: &Path) -> Outcome {
+    let what = format!("this session has not read {}", target.display());
+    Outcome::failed(what, "read it first with read_file or diff_file")
 }
 
-fn edit(params: &Params, plan: &Plan, left: &Left, limit: usize) -> Result<Report, Outcome> {
-    let (text, now) = load(&plan.target)?;
+/// And the file must still be what it has read.
+fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), Outcome> {
+    if known == now {
+        return Ok(());
+    }
+    let sizes = if known.size == now.size {
+        format!("same size, {} bytes, other content", now.size)
+    } else {
+        format!("{} bytes then, {} bytes now", known.size, now.size)
+    };
+    let shown = target.display();
+    let what = format!("{shown} changed since this session last read it ({sizes})");
+    Err(Outcome::failed(what, "read it again and decide anew"))
+}
+
+fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
+    let target = plan.target;
+    let (bytes, now) = load(&target)?;
     // An earlier call of the same batch may have written it.
-    if now != plan.before && !left.has(&plan.target, &now) {
+    if now != plan.before && !left.has(&target, &now) {
         let what = format!(
             "{} changed while the call waited; nothing was written",
-            plan.target.display()
+            target.display()
         );
         return Err(Outcome::failed(what, "read it again and decide anew"));
     }
-    let change = Change::of(&text, &params.requests()?)?;
-    file::save(
-        &plan.target,
-        &text.replaced(&change.replacements),
-        Addition::Replace,
-    )?;
+    let (bytes, shown) = match plan.prepared {
+        Some((splices, shown)) if now == plan.before => (spliced(&bytes, &splices), shown),
+        _ => {
+            let text = decode(&target, bytes)?;
+            let change = Change::of(&text, &params.requests()?)?;
+            let shown = Shown {
+                places: change.replacements.len(),
+                diff: change.diff(&text, SHOWN),
+                notes: change.notes,
+            };
+            (text.replaced(&change.replacements), shown)
+        }
+    };
+    file::save(&target, &bytes, Addition::Replace)?;
     // It is written; that it can't be looked at again would be no failure to write it.
-    let mark = file::open(&plan.target)
+    let mark = file::open(&target)
         .ok()
         .and_then(|mut opened| file::mark(&mut opened.file, &opened.metadata).ok());
-    let diff = change.diff(&text, limit.saturating_sub(AROUND));
+    Ok(Report {
+        outcome: Outcome::Done {
+            output: answer(&target, &shown),
+            effect: EffectStatus::Committed,
+        },
+        session: mark
+            .map(|mark| SessionEffect::FileSeen { path: target, mark })
+            .into_iter()
+            .collect(),
+    })
+}
+
+fn answer(target: &Path, shown: &Shown) -> String {
+    let Shown {
+        places,
+        notes,
+        diff,
+    } = shown;
     let mut output = format!(
-        "edited {} ({}, +{} -{} lines)\n",
-        plan.target.display(),
-        occurrences(change.replacements.len()).replace("occurrence", "place"),
+        "edited {} ({places} place{}, +{} -{} lines)\n",
+        target.display(),
+        if *places == 1 { "" } else { "s" },
         diff.added,
         diff.removed,
     );
-    for note in &change.notes {
+    for note in notes {
         output.push_str(&format!("[{note}]\n"));
     }
     output.push_str(&diff.text);
     output.push_str(diff.cut_note());
-    Ok(Report {
-        outcome: Outcome::Done {
-            output,
-            effect: EffectStatus::Committed,
-        },
-        session: mark
-            .map(|mark| SessionEffect::FileSeen {
-                path: plan.target.clone(),
-                mark,
-            })
-            .into_iter()
-            .collect(),
-    })
+    output
 }

@@ -15,6 +15,8 @@ const SEARCHED: Duration = Duration::from_secs(1);
 const LINE_SHOWN: usize = 1000;
 /// Bytes shown before the first difference of a longer line.
 const LINE_LEAD: usize = 200;
+/// About how many bytes of a text are compared at once where changes are near to each other.
+const REGION: usize = 64 * 1024;
 /// Lines around a change that an edit shows.
 pub const CONTEXT: usize = 3;
 
@@ -92,26 +94,34 @@ pub fn unified<'a>(regions: impl IntoIterator<Item = Region<'a>>, style: Style) 
     maker.made
 }
 
-/// The regions around replacements: whole lines, with context, near ones joined.
+/// The regions around replacements: whole lines, with context; near ones are joined, up to a size.
 pub fn regions<'a>(
     content: &'a [u8],
     replacements: &'a [Replacement],
 ) -> impl Iterator<Item = Region<'a>> {
     let mut at = 0;
-    let mut seen = 0;
+    let (mut seen, mut taken) = (0, 0);
     let (mut line, mut shift) = (0_usize, 0_isize);
     std::iter::from_fn(move || {
         let first = replacements.get(at)?;
-        let start = lines_back(content, first.range.start, CONTEXT);
-        let mut end = lines_on(content, first.range.end, CONTEXT);
+        let start = lines_back(content, first.range.start, CONTEXT).max(taken);
+        let mut last = first.range.end;
+        let mut end = lines_on(content, last, CONTEXT);
         let from = at;
         at += 1;
         while let Some(next) = replacements.get(at)
             && lines_back(content, next.range.start, CONTEXT) <= end
         {
-            end = lines_on(content, next.range.end, CONTEXT);
+            let own = lines_back(content, next.range.start, 0);
+            if last - start > REGION && own >= lines_on(content, last, 0) {
+                end = own;
+                break;
+            }
+            last = next.range.end;
+            end = lines_on(content, last, CONTEXT);
             at += 1;
         }
+        taken = end;
         line += feeds(content, seen..start);
         seen = start;
         let old = content.get(start..end).unwrap_or_default();
@@ -205,8 +215,14 @@ impl Maker {
         let rest = old.len().min(new.len()) - before;
         let behind = old.iter().rev().zip(new.iter().rev()).take(rest);
         let behind = behind.take_while(|(a, b)| a == b).count();
-        self.made.removed += old.len() - before - behind;
-        self.made.added += new.len() - before - behind;
+        let changed = if old.len() == new.len() {
+            let between = old.iter().zip(new).filter(|(a, b)| a != b).count();
+            (between, between)
+        } else {
+            (old.len() - before - behind, new.len() - before - behind)
+        };
+        self.made.removed += changed.0;
+        self.made.added += changed.1;
     }
 
     /// Lines are compared as numbers, so that each is hashed once.
@@ -368,5 +384,54 @@ mod tests {
         let diff = unified(regions(content.as_bytes(), &edits), style(500));
         assert!(diff.cut && diff.text.len() < 700, "{}", diff.text.len());
         assert_eq!((diff.added, diff.removed), (1000, 1000));
+    }
+
+    /// Makes the new text from the old one and the hunks, as any patch program would.
+    fn patched(old: &str, diff: &str) -> String {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let (mut new, mut at) = (String::new(), 0);
+        for line in diff.split_inclusive('\n') {
+            let (sign, text) = line.split_at(1);
+            match sign {
+                "@" => {
+                    let start = text.split(['-', ',', ' ']).nth(2).unwrap();
+                    let start = start.parse::<usize>().unwrap() - 1;
+                    assert!(start >= at, "hunks are in order and apart");
+                    new.extend(old[at..start].iter().copied());
+                    at = start;
+                }
+                "+" => new.push_str(text),
+                _ => {
+                    assert_eq!(old[at], text);
+                    at += 1;
+                    if sign == " " {
+                        new.push_str(text);
+                    }
+                }
+            }
+        }
+        new.extend(old[at..].iter().copied());
+        new
+    }
+
+    #[test]
+    fn many_changes_near_to_each_other_make_a_diff_that_can_be_applied() {
+        let old: String = (0..9000)
+            .map(|n| format!("a line with the number {n}\n"))
+            .collect();
+        for word in ["number", "e\n", "number 1", "9\n", "88\n"] {
+            let places = old.match_indices(word);
+            let edits: Vec<_> = places.map(|(at, _)| replace(at..at + 1, b"N\nM")).collect();
+            let diff = unified(regions(old.as_bytes(), &edits), style(usize::MAX));
+            let mut new = Vec::new();
+            let mut copied = 0;
+            for edit in &edits {
+                new.extend_from_slice(&old.as_bytes()[copied..edit.range.start]);
+                new.extend_from_slice(&edit.new);
+                copied = edit.range.end;
+            }
+            new.extend_from_slice(&old.as_bytes()[copied..]);
+            assert!(patched(&old, &diff.text).as_bytes() == new, "{word}");
+        }
     }
 }

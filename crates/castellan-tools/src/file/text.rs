@@ -104,6 +104,28 @@ pub struct Replacement {
     pub new: Arc<[u8]>,
 }
 
+/// A place of a file and the bytes it becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Splice {
+    range: Range<usize>,
+    bytes: Vec<u8>,
+}
+
+/// `bytes` with every splice made.
+#[must_use]
+pub fn spliced(bytes: &[u8], splices: &[Splice]) -> Vec<u8> {
+    let grown: usize = splices.iter().map(|one| one.bytes.len()).sum();
+    let mut out = Vec::with_capacity(bytes.len() + grown);
+    let mut copied = 0;
+    for splice in splices {
+        out.extend_from_slice(bytes.get(copied..splice.range.start).unwrap_or_default());
+        out.extend_from_slice(&splice.bytes);
+        copied = splice.range.end;
+    }
+    out.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    out
+}
+
 /// The text of a file.
 #[derive(Debug)]
 pub struct Text {
@@ -205,24 +227,34 @@ impl Text {
     /// end, a line that is added gets the one most lines of the file have.
     #[must_use]
     pub fn replaced(&self, replacements: &[Replacement]) -> Vec<u8> {
+        let out = spliced(&self.raw, &self.raw_splices(replacements));
+        self.encoded(out)
+    }
+
+    /// The replacements as bytes of the file itself, for [`spliced`]; `None` where the file's bytes
+    /// are not those of content.
+    #[must_use]
+    pub fn splices(&self, replacements: &[Replacement]) -> Option<Vec<Splice>> {
+        (!self.encoding.is_wide()).then(|| self.raw_splices(replacements))
+    }
+
+    fn raw_splices(&self, replacements: &[Replacement]) -> Vec<Splice> {
         let inner = self.inner();
-        let (head, _) = self.raw.split_at(self.raw.len() - inner.len());
-        let grown: usize = replacements.iter().map(|one| one.new.len()).sum();
-        let mut out = Vec::with_capacity(self.raw.len() + grown);
-        out.extend_from_slice(head);
-        let mut copied = 0;
-        for Replacement { range, new } in replacements {
+        let skipped = self.raw.len() - inner.len();
+        let splice = |Replacement { range, new }: &Replacement| {
             let (start, end) = (
                 self.endings.outer(range.start),
                 self.endings.outer(range.end),
             );
-            out.extend_from_slice(inner.get(copied..start).unwrap_or_default());
             let old = inner.get(start..end).unwrap_or_default();
-            self.endings.restore(old, new, &mut out);
-            copied = end;
-        }
-        out.extend_from_slice(inner.get(copied..).unwrap_or_default());
-        self.encoded(out)
+            let mut bytes = Vec::with_capacity(new.len());
+            self.endings.restore(old, new, &mut bytes);
+            Splice {
+                range: start + skipped..end + skipped,
+                bytes,
+            }
+        };
+        replacements.iter().map(splice).collect()
     }
 
     /// A whole new content as bytes of the file: same encoding and byte order mark, and CRLF line

@@ -41,10 +41,14 @@ pub fn detect(bytes: &[u8], extent: Extent) -> Result<(Encoding, usize), Binary>
             return marked_wide(rest, encoding, extent).map(|()| (encoding, mark.len()));
         }
     }
+    let zero = memchr::memchr(0, bytes).is_some();
     if let Some(rest) = bytes.strip_prefix(BOM) {
+        if zero {
+            return Err(Binary("a binary file"));
+        }
         return narrow(rest, extent).map(|encoding| (encoding, BOM.len()));
     }
-    if memchr::memchr(0, bytes).is_some() {
+    if zero {
         return unmarked_wide(bytes, extent)
             .map(|encoding| (encoding, 0))
             .ok_or(Binary("a binary file"));
@@ -52,11 +56,8 @@ pub fn detect(bytes: &[u8], extent: Extent) -> Result<(Encoding, usize), Binary>
     narrow(bytes, extent).map(|encoding| (encoding, 0))
 }
 
-/// Text of 8-bit units.
+/// Text of 8-bit units, none of them zero.
 fn narrow(bytes: &[u8], extent: Extent) -> Result<Encoding, Binary> {
-    if memchr::memchr(0, bytes).is_some() {
-        return Err(Binary("a binary file"));
-    }
     match std::str::from_utf8(bytes) {
         Ok(_) => return Ok(Encoding::Utf8),
         Err(error) if extent == Extent::Beginning && error.error_len().is_none() => {
