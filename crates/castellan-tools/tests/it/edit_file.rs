@@ -50,95 +50,99 @@ async fn edited(before: &[u8], old: &str, new: &str) -> (Vec<u8>, String) {
     (bytes(&home, "f"), said)
 }
 
+/// The bytes before, old_string, new_string, the bytes afterwards.
+type Case = (&'static [u8], &'static str, &'static str, &'static [u8]);
+
+const CASES: &[Case] = &[
+    // CRLF, also over several lines; added lines too.
+    (
+        b"one\r\ntwo\r\nthree\r\n",
+        "one\ntwo",
+        "ONE\nTWO",
+        b"ONE\r\nTWO\r\nthree\r\n",
+    ),
+    (
+        b"one\r\ntwo\r\n",
+        "one\n",
+        "1\n2\n3\n",
+        b"1\r\n2\r\n3\r\ntwo\r\n",
+    ),
+    (b"one\r\ntwo\r\n", "one\r\ntwo", "1\r\n2", b"1\r\n2\r\n"),
+    // Mixed.
+    (b"a\r\nb\nc\r\n", "b", "B", b"a\r\nB\nc\r\n"),
+    (b"a\r\nb\nc\r\n", "a\nb\nc\n", "A\nb\nC\n", b"A\r\nb\nC\r\n"),
+    // Byte order mark.
+    (
+        b"\xef\xbb\xbfalpha\nbeta\n",
+        "alpha",
+        "ALPHA",
+        b"\xef\xbb\xbfALPHA\nbeta\n",
+    ),
+    (
+        b"\xef\xbb\xbfa\r\nb",
+        "\u{feff}a\nb",
+        "\u{feff}b",
+        b"\xef\xbb\xbfb",
+    ),
+    // Latin-1, GBK, CRLF with both; and text in the encoding itself.
+    (
+        b"n = 1\n# caf\xe9 bar\n",
+        "n = 1",
+        "n = 2",
+        b"n = 2\n# caf\xe9 bar\n",
+    ),
+    (
+        b"n = 1\r\n# \xd6\xd0\xce\xc4\r\n",
+        "n = 1",
+        "n = 2",
+        b"n = 2\r\n# \xd6\xd0\xce\xc4\r\n",
+    ),
+    (b"caf\xe9 \x93x\x94\n", "café “x”", "thé", b"th\xe9\n"),
+    (
+        "日本\u{301}語 文字 x".as_bytes(),
+        "x",
+        "ü",
+        "日本\u{301}語 文字 ü".as_bytes(),
+    ),
+    (
+        b"\xe4\xb8\xad\xe6\x96\x87\xff a\n",
+        "a",
+        "b",
+        b"\xe4\xb8\xad\xe6\x96\x87\xff b\n",
+    ),
+    // The end of the file.
+    (b"a\nb\nc", "a", "A", b"A\nb\nc"),
+    (b"x\ny\n\n", "x", "X", b"X\ny\n\n"),
+    (b"a\nb\n", "b\n", "b", b"a\nb"),
+    (b"a\nb", "b", "b\n", b"a\nb\n"),
+    // Literal text.
+    (
+        b"log(\"x\");",
+        "log(\"x\");",
+        r#"log("$& $0 $1 $$ ${name} \1");"#,
+        br#"log("$& $0 $1 $$ ${name} \1");"#,
+    ),
+    // UTF-16 with and without mark.
+    (
+        b"\xff\xfeh\0i\0\r\0\n\0",
+        "hi\n",
+        "ho\nw\n",
+        b"\xff\xfeh\0o\0\r\0\n\0w\0\r\0\n\0",
+    ),
+    (
+        b"\xfe\xff\0h\0i\xd8\x3d",
+        "hi",
+        "\u{4e2d}",
+        b"\xfe\xff\x4e\x2d\xd8\x3d",
+    ),
+    (b"h\0e\0l\0l\0o\0\n\0", "hello", "w", b"w\0\n\0"),
+    // Deletion.
+    (b"a\r\nb\r\nc\r\n", "b\n", "", b"a\r\nc\r\n"),
+];
+
 #[tokio::test]
 async fn only_the_bytes_of_the_place_change_whatever_surrounds_it() {
-    let cases: &[(&[u8], &str, &str, &[u8])] = &[
-        // CRLF, also over several lines; added lines too.
-        (
-            b"one\r\ntwo\r\nthree\r\n",
-            "one\ntwo",
-            "ONE\nTWO",
-            b"ONE\r\nTWO\r\nthree\r\n",
-        ),
-        (
-            b"one\r\ntwo\r\n",
-            "one\n",
-            "1\n2\n3\n",
-            b"1\r\n2\r\n3\r\ntwo\r\n",
-        ),
-        (b"one\r\ntwo\r\n", "one\r\ntwo", "1\r\n2", b"1\r\n2\r\n"),
-        // Mixed.
-        (b"a\r\nb\nc\r\n", "b", "B", b"a\r\nB\nc\r\n"),
-        (b"a\r\nb\nc\r\n", "a\nb\nc\n", "A\nb\nC\n", b"A\r\nb\nC\r\n"),
-        // Byte order mark.
-        (
-            b"\xef\xbb\xbfalpha\nbeta\n",
-            "alpha",
-            "ALPHA",
-            b"\xef\xbb\xbfALPHA\nbeta\n",
-        ),
-        (
-            b"\xef\xbb\xbfa\r\nb",
-            "\u{feff}a\nb",
-            "\u{feff}b",
-            b"\xef\xbb\xbfb",
-        ),
-        // Latin-1, GBK, CRLF with both; and text in the encoding itself.
-        (
-            b"n = 1\n# caf\xe9 bar\n",
-            "n = 1",
-            "n = 2",
-            b"n = 2\n# caf\xe9 bar\n",
-        ),
-        (
-            b"n = 1\r\n# \xd6\xd0\xce\xc4\r\n",
-            "n = 1",
-            "n = 2",
-            b"n = 2\r\n# \xd6\xd0\xce\xc4\r\n",
-        ),
-        (b"caf\xe9 \x93x\x94\n", "café “x”", "thé", b"th\xe9\n"),
-        (
-            "日本\u{301}語 文字 x".as_bytes(),
-            "x",
-            "ü",
-            "日本\u{301}語 文字 ü".as_bytes(),
-        ),
-        (
-            b"\xe4\xb8\xad\xe6\x96\x87\xff a\n",
-            "a",
-            "b",
-            b"\xe4\xb8\xad\xe6\x96\x87\xff b\n",
-        ),
-        // The end of the file.
-        (b"a\nb\nc", "a", "A", b"A\nb\nc"),
-        (b"x\ny\n\n", "x", "X", b"X\ny\n\n"),
-        (b"a\nb\n", "b\n", "b", b"a\nb"),
-        (b"a\nb", "b", "b\n", b"a\nb\n"),
-        // Literal text.
-        (
-            b"log(\"x\");",
-            "log(\"x\");",
-            r#"log("$& $0 $1 $$ ${name} \1");"#,
-            br#"log("$& $0 $1 $$ ${name} \1");"#,
-        ),
-        // UTF-16 with and without mark.
-        (
-            b"\xff\xfeh\0i\0\r\0\n\0",
-            "hi\n",
-            "ho\nw\n",
-            b"\xff\xfeh\0o\0\r\0\n\0w\0\r\0\n\0",
-        ),
-        (
-            b"\xfe\xff\0h\0i\xd8\x3d",
-            "hi",
-            "\u{4e2d}",
-            b"\xfe\xff\x4e\x2d\xd8\x3d",
-        ),
-        (b"h\0e\0l\0l\0o\0\n\0", "hello", "w", b"w\0\n\0"),
-        // Deletion.
-        (b"a\r\nb\r\nc\r\n", "b\n", "", b"a\r\nc\r\n"),
-    ];
-    for (before, old, new, wanted) in cases {
+    for (before, old, new, wanted) in CASES {
         let (after, said) = edited(before, old, new).await;
         let shown = (String::from_utf8_lossy(before), old, &said);
         assert_eq!(after, *wanted, "{shown:?}");
@@ -376,7 +380,7 @@ async fn a_file_must_have_been_read_and_be_what_was_read() {
     );
     let known = read(&home, "f").await;
     let changed = call_with(tool(), arguments.clone(), &known, |_| {
-        home.write("f", "a third\n")
+        home.write("f", "a third\n");
     });
     let said = text(changed.await);
     assert!(said.contains("changed while the call waited"), "{said}");
