@@ -9,4 +9,5 @@ mod save;
 pub use closed::Closed;
 pub use mark::{HASHED_UP_TO, mark, mark_of};
 pub use open::{Opened, Problem, open, resolve};
+pub(crate) use open::{explain, open_listed, require_regular};
 pub use save::{Addition, Unsaved, save};
