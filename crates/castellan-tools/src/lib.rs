@@ -8,6 +8,7 @@
 pub mod bash;
 pub mod file;
 pub mod read_file;
+pub mod search;
 pub mod write_file;
 
 use std::sync::Arc;
@@ -44,7 +45,8 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Typed::new(bash::Bash::new(shell, environment, timeout))),
         Arc::new(Typed::new(read_file::ReadFile::new(closed.clone()))),
-        Arc::new(Typed::new(write_file::WriteFile::new(closed))),
+        Arc::new(Typed::new(write_file::WriteFile::new(closed.clone()))),
+        Arc::new(Typed::new(search::Search::new(closed))),
     ]
 }
 

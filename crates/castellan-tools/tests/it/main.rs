@@ -6,4 +6,5 @@
 
 mod drive;
 mod read_file;
+mod search;
 mod write_file;
