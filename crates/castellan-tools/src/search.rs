@@ -246,7 +246,7 @@ fn search(params: &Params, plan: &Plan, closed: &Closed, limit: usize, stop: &St
         };
         walk::walk(&ground, stop)
     };
-    let room = limit - NOTES.min(limit / 4);
+    let room = (limit - NOTES.min(limit / 4)).max(1);
     let context = params.context.unwrap_or_default();
     let manner = Manner {
         context: usize::try_from(context).unwrap_or_default(),

@@ -53,6 +53,10 @@ impl Answer<'_> {
             };
             return Outcome::failed(what, "nothing was searched; choose another path");
         }
+        if self.scanned.searched == 0 && self.cause.is_none() && self.is_file() {
+            let what = format!("{} is no longer a regular file", self.path(0));
+            return Outcome::failed(what, "look at what is there now");
+        }
         let mut output = String::new();
         if let Some(note) = &self.note {
             output.push_str(&format!("[{note}]\n"));
@@ -128,7 +132,7 @@ impl Answer<'_> {
                 };
                 let (matches, more) = (
                     number(matches, "match", "matches"),
-                    if self.found.cut { "more than " } else { "" },
+                    if self.found.cut { "at least " } else { "" },
                 );
                 say(format!(
                     "[{why}: at least {matches} in {searched} of {more}{all} files"

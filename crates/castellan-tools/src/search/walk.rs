@@ -41,7 +41,7 @@ pub(super) struct Found {
     pub(super) closed: u64,
     /// What could not be listed, with what the system said.
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
-    /// Whether there were more files than are listed.
+    /// Whether there may be more files than are listed.
     pub(super) cut: bool,
 }
 
@@ -174,7 +174,7 @@ pub(super) fn walk(ground: &Ground<'_>, stop: &Stop) -> Found {
             }
         }
     });
-    found.cut = queue.lock().cut;
+    found.cut = queue.lock().cut || stop.is_reached();
     // By bytes: comparing part by part takes several times as long.
     found
         .files

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::search;
-use crate::drive::{call, text, view};
+use crate::drive::{call, call_with, text, view};
 
 /// The files with hits.
 fn hits(said: &str) -> String {
@@ -269,4 +269,20 @@ async fn a_working_folder_that_is_gone_is_said() {
     let arguments = json!({"query": "x"});
     let said = text(call(Search::new(Closed::default()), arguments, &view).await);
     assert!(said.contains("no longer exists"), "{said}");
+}
+
+#[tokio::test]
+async fn a_file_that_became_something_else_is_not_told_no_matches() {
+    let home = Home::new();
+    let file = home.workspace().join("a.txt");
+    home.write("a.txt", "needle\n");
+    let view = view(&home.workspace());
+    let arguments = json!({"query": "needle", "path": "a.txt"});
+    let tool = Search::new(Closed::default());
+    let said = call_with(tool, arguments, &view, |_| {
+        std::fs::remove_file(&file).unwrap();
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    });
+    let said = text(said.await);
+    assert!(said.contains("a.txt is no longer a regular file"), "{said}");
 }
