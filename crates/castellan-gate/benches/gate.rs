@@ -23,8 +23,9 @@ use castellan_core::{
 use castellan_gate::gate::Parts;
 use castellan_gate::trace::Trace;
 use castellan_gate::{Batch, Catalog, Error, Gate, Pending, Permission, Recorder, Settings};
+use castellan_host::SystemClock;
 use castellan_store::audit::AuditEntry;
-use castellan_testkit::{FakeTool, ManualClock, SequentialIds};
+use castellan_testkit::{FakeTool, SequentialIds};
 use futures::future::{BoxFuture, FutureExt as _};
 
 struct Anyone;
@@ -90,7 +91,7 @@ async fn calls() {
     let gate = Gate::new(Parts {
         catalog: Arc::new(Catalog::new(vec![Arc::new(no_op) as Arc<dyn Tool>]).unwrap()),
         principals: Arc::new(Anyone),
-        clock: Arc::new(ManualClock::new()) as Arc<dyn Clock>,
+        clock: Arc::new(SystemClock::new()) as Arc<dyn Clock>,
         ids: Arc::new(SequentialIds::default()),
         redaction: Redaction::new(["sk-0123456789".to_owned()]),
         settings: Settings {

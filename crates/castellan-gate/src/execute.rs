@@ -1,13 +1,17 @@
-//! Execute: runs the calls of a batch, each in a task of its own, several at once.
+//! Execute: runs the calls of a batch, several at once; a call that is not done at once gets a task
+//! of its own.
 //!
 //! Calls that touch a path in common run one after the other, in the order of the batch. Each has
 //! a deadline and a cancel that returns within a second. A panic or a failure in one is that
 //! call's outcome; its siblings go on.
 
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
+use castellan_core::outcome::Retry;
 use castellan_core::port::Progress;
 use castellan_core::secret::{RedactedStream, Redaction};
 use castellan_core::text::{panic_words, plain};
@@ -16,7 +20,7 @@ use castellan_core::{Call, CallId, Cancel, Clock, EffectStatus, ErrorCode, Event
 use futures::channel::oneshot;
 use futures::future::{FutureExt as _, Shared};
 use tokio::sync::Semaphore;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::recorder::Recorder;
 
@@ -137,8 +141,13 @@ async fn supervise(
     mut cancel: Cancel,
 ) -> Report {
     let clock: Arc<dyn Clock> = Arc::clone(&context.clock);
+    let mut work = Box::pin(AssertUnwindSafe(call.execute(context)).catch_unwind());
+    // Much of what tools do is done at once: that needs no task, no timer and no other thread.
+    if let Poll::Ready(ended) = futures::poll!(&mut work) {
+        return ended_by_itself(ended, may_change);
+    }
     let mut task = JoinSet::new();
-    task.spawn(call.execute(context));
+    task.spawn(work);
     let mut late = clock.sleep(deadline).fuse();
     let mut grace = futures::future::Fuse::terminated();
     let mut asked_to_stop = false;
@@ -148,9 +157,9 @@ async fn supervise(
         tokio::select! {
             biased;
             ended = task.join_next() => return match ended {
-                Some(Ok(report)) => report,
-                Some(Err(error)) => broken(error, may_change).into(),
-                None => Outcome::failed("the call vanished", "").into(),
+                Some(Ok(ended)) => ended_by_itself(ended, may_change),
+                // Nobody aborts the task, and its panics are caught within.
+                Some(Err(_)) | None => Outcome::failed("the call was stopped from outside", "").into(),
             },
             () = &mut cancel, if !asked_to_stop => {
                 asked_to_stop = true;
@@ -170,22 +179,20 @@ async fn supervise(
     }
 }
 
-fn broken(error: JoinError, effect: EffectStatus) -> Outcome {
-    let what = match error.try_into_panic() {
-        Ok(panic) => {
-            let words = panic_words(&*panic);
-            format!("the tool broke down (a defect of the tool itself: {words})")
+/// The report of a call that came to its end, or what is said of one that broke down.
+fn ended_by_itself(ended: std::thread::Result<Report>, may_change: EffectStatus) -> Report {
+    ended.unwrap_or_else(|panic| {
+        let words = panic_words(&*panic);
+        Outcome::Failed {
+            output: String::new(),
+            code: ErrorCode::Internal,
+            what: format!("the tool broke down (a defect of the tool itself: {words})"),
+            effect: may_change,
+            retry: Retry::Useful,
+            next: "try another way if it happens again".to_owned(),
         }
-        Err(_) => "the tool was stopped from outside".to_owned(),
-    };
-    Outcome::Failed {
-        output: String::new(),
-        code: ErrorCode::Internal,
-        what,
-        effect,
-        retry: castellan_core::outcome::Retry::Useful,
-        next: "try another way if it happens again".to_owned(),
-    }
+        .into()
+    })
 }
 
 /// What a running call shows while it runs: gathered into pieces, made plain, redacted, bounded.

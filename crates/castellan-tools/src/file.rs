@@ -11,4 +11,5 @@ pub mod text;
 pub use closed::Closed;
 pub use mark::{HASHED_UP_TO, load, mark, mark_of};
 pub use open::{Opened, Problem, open, resolve};
+pub(crate) use open::{explain, open_listed, require_regular};
 pub use save::{Addition, Unsaved, require_writable, save};

@@ -10,6 +10,7 @@ pub mod diff_file;
 pub mod edit_file;
 pub mod file;
 pub mod read_file;
+pub mod search;
 pub mod write_file;
 
 use std::sync::Arc;
@@ -48,7 +49,8 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed::new(read_file::ReadFile::new(closed.clone()))),
         Arc::new(Typed::new(write_file::WriteFile::new(closed.clone()))),
         Arc::new(Typed::new(edit_file::EditFile::new(closed.clone()))),
-        Arc::new(Typed::new(diff_file::DiffFile::new(closed))),
+        Arc::new(Typed::new(diff_file::DiffFile::new(closed.clone()))),
+        Arc::new(Typed::new(search::Search::new(closed))),
     ]
 }
 

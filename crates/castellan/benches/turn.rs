@@ -101,6 +101,7 @@ fn memory() {
     let mut child = home
         .command(PROGRAM)
         .args(["exec", "--json", "go"])
+        .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
     gate.wait_reached();

@@ -83,28 +83,25 @@ impl Journal {
 
     async fn store(&self) -> Result<(), Error> {
         let (expected, events, rows) = {
-            let inside = self.inside();
+            let mut inside = self.inside();
             if inside.broken {
                 return Err(Error::Record(BROKEN.into()));
             }
-            (
-                inside.stored,
-                Arc::new(inside.events.clone()),
-                Arc::new(inside.audit.clone()),
-            )
+            let events = Arc::new(std::mem::take(&mut inside.events));
+            let rows = Arc::new(std::mem::take(&mut inside.audit));
+            if events.is_empty() && rows.is_empty() {
+                return Ok(());
+            }
+            // Until the store has answered, nobody knows what became of them; if this future fails
+            // or is dropped, only opening the session again finds out.
+            inside.broken = true;
+            (inside.stored, events, rows)
         };
-        if events.is_empty() && rows.is_empty() {
-            return Ok(());
-        }
-        // Until the store has answered, what was noted counts as not kept. If this future is
-        // dropped meanwhile, nobody knows, and only opening the session again finds out.
-        self.inside().broken = true;
         let reads = Arc::new(self.gate.take_reads());
         let (session, written) = (self.session, Arc::clone(&events));
-        let audited = Arc::clone(&rows);
         let stored = self.store.write(move |tx| {
             audit::count_reads(tx, &reads)?;
-            events::append(tx, session, expected, &written, &audited)
+            events::append(tx, session, expected, &written, &rows)
         });
         stored
             .await
@@ -112,8 +109,6 @@ impl Journal {
         let traced = {
             let mut inside = self.inside();
             inside.broken = false;
-            inside.events.drain(..events.len());
-            inside.audit.drain(..rows.len());
             inside.stored = events
                 .last()
                 .and_then(|event| event.seq)

@@ -29,6 +29,13 @@ impl Closed {
         }
     }
 
+    /// Whether anything at or below `folder`, links followed, may be closed.
+    pub(crate) fn concerns(&self, folder: &Path) -> bool {
+        self.closed
+            .iter()
+            .any(|closed| closed.starts_with(folder) || folder.starts_with(closed))
+    }
+
     /// Refuses a path, links followed, that is closed.
     ///
     /// # Errors

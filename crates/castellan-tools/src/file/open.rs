@@ -60,11 +60,29 @@ pub fn open(path: &Path) -> Result<Opened, Problem> {
     })
 }
 
+/// Opens what a folder was seen to hold, for reading, unless it is a link or no longer a regular
+/// file: between the look and the open it may have become anything.
+///
+/// # Errors
+/// What the system says; `None` is what is no regular file.
+pub(crate) fn open_listed(path: &Path) -> io::Result<Option<File>> {
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+        .open(path);
+    match opened {
+        Ok(file) => Ok(file.metadata()?.is_file().then_some(file)),
+        // A link that appeared; a file or folder that went away.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENOENT)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Refuses whatever is not a regular file, by its kind.
 ///
 /// # Errors
 /// [`Problem::Unusable`].
-pub(super) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem> {
+pub(crate) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem> {
     let word = if kind.is_file() {
         return Ok(());
     } else if kind.is_dir() {
@@ -132,7 +150,7 @@ fn resolve_within(path: &Path, hops: u32) -> Result<PathBuf, Problem> {
 }
 
 /// What the system said about `path`, in words.
-pub(super) fn explain(path: &Path, error: &io::Error) -> Problem {
+pub(crate) fn explain(path: &Path, error: &io::Error) -> Problem {
     let shown = path.display();
     let text = match error.raw_os_error() {
         Some(libc::ENOENT) => return Problem::Missing(format!("{shown} does not exist")),

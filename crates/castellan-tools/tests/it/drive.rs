@@ -52,7 +52,12 @@ pub(crate) async fn call_with<T: TypedTool>(
     };
     between(&inspection);
     let stop = CancelSource::new();
-    let context = CallContext {
+    call.execute(context(view, &stop, ManualClock::new())).await
+}
+
+/// What a running call is given.
+pub(crate) fn context(view: &SessionView, stop: &CancelSource, clock: ManualClock) -> CallContext {
+    CallContext {
         call_id: CallId::mint(&SequentialIds::default()),
         view: Arc::new(view.clone()),
         cancel: stop.token(),
@@ -60,11 +65,10 @@ pub(crate) async fn call_with<T: TypedTool>(
         overflow: Arc::new(Unwatched),
         redaction: Default::default(),
         left: Default::default(),
-        clock: Arc::new(ManualClock::new()),
+        clock: Arc::new(clock),
         model: None,
         elicitation: None,
-    };
-    call.execute(context).await
+    }
 }
 
 /// The text a model reads.

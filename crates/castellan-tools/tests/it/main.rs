@@ -8,5 +8,6 @@ mod diff_file;
 mod drive;
 mod edit_file;
 mod read_file;
+mod search;
 mod text;
 mod write_file;

@@ -124,7 +124,7 @@ fn resume_command(session: &Session, args: &Exec) -> String {
         ("--model", &args.model.model),
     ] {
         if let Some(value) = value {
-            command.push_str(&format!(" {flag} '{}'", value.replace('\'', "'\\''")));
+            command.push_str(&format!(" {flag} {}", quoted(value)));
         }
     }
     command
@@ -184,6 +184,15 @@ fn working_folder(world: &World, args: &Exec) -> Result<std::path::PathBuf, Comm
             folder.display()
         ))),
     }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(), CommandError> {
