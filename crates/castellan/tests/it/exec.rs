@@ -429,3 +429,42 @@ fn a_key_given_as_an_argument_can_not_be_read_from_outside() {
         "it is not even there to be redacted: {output}"
     );
 }
+
+#[test]
+fn a_file_is_searched_read_and_edited_without_touching_its_other_bytes() {
+    let server = ModelServer::scripted([
+        Reply::calls([("search", json!({"query": "colou?r", "path": "."}))]),
+        Reply::calls([(
+            "edit_file",
+            json!({"path": "a.txt", "old_string": "x", "new_string": "y"}),
+        )]),
+        Reply::calls([("read_file", json!({"path": "a.txt"}))]),
+        Reply::calls([(
+            "edit_file",
+            json!({"path": "a.txt", "old_string": "one\ncolor", "new_string": "ONE\ncolour"}),
+        )]),
+        Reply::text("done"),
+    ]);
+    let home = home_with(&server);
+    home.write("a.txt", b"\xef\xbb\xbfone\r\ncolor\nlast");
+    let run = run(&home, &["exec", "--json", "--yes-to", "edit_file", "go"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let outputs: Vec<String> = run
+        .kind("tool_result")
+        .iter()
+        .map(|event| event["output"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(outputs[0].contains("a.txt:2: color"), "{}", outputs[0]);
+    assert!(
+        outputs[1].starts_with("Error"),
+        "an edit needs a read: {}",
+        outputs[1]
+    );
+    assert!(
+        outputs[3].contains("-color") && outputs[3].contains("+colour"),
+        "{}",
+        outputs[3]
+    );
+    let bytes = std::fs::read(home.workspace().join("a.txt")).unwrap();
+    assert_eq!(bytes, b"\xef\xbb\xbfONE\r\ncolour\nlast");
+}
