@@ -6,6 +6,7 @@ use std::sync::Arc;
 use castellan_core::caller::Claim;
 use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
 use castellan_core::message::IssuedCall;
+use castellan_core::port::Notices;
 use castellan_core::tool::SessionView;
 use castellan_core::{
     CallId, Caller, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, ModelError, ModelEvent,
@@ -42,6 +43,8 @@ pub struct Parts {
     pub ids: Arc<dyn Ids>,
     /// Who sees its events.
     pub watcher: Arc<dyn Watcher>,
+    /// Where tools leave word for the model.
+    pub notices: Arc<dyn Notices>,
     /// The folder of traces.
     pub traces: PathBuf,
     /// What has been permitted in advance.
@@ -200,12 +203,17 @@ impl Session {
         self.journal.note(Event::UserTurn { text });
     }
 
-    /// Records what a person decided about an open round of asking.
+    /// Records what a person decided about an open round of asking; `by` says who and where.
     ///
     /// # Errors
     /// [`Error::AlreadyDecided`] where that round is not open any more, and [`Error::Gate`] where
     /// the decision can't be recorded.
-    pub async fn decide(&mut self, cycle_id: CycleId, answers: Vec<Answer>) -> Result<(), Error> {
+    pub async fn decide(
+        &mut self,
+        cycle_id: CycleId,
+        by: &str,
+        answers: Vec<Answer>,
+    ) -> Result<(), Error> {
         let open = self.open_question();
         if open != Some(cycle_id) {
             return Err(Error::AlreadyDecided {
@@ -213,7 +221,7 @@ impl Session {
                 open,
             });
         }
-        let by = "person".to_owned();
+        let by = by.to_owned();
         self.journal.note(Event::ApprovalResolved {
             cycle_id,
             by,
@@ -288,6 +296,10 @@ impl Session {
                     }
                 }
                 Step::Ask => {
+                    for text in self.parts.notices.take(self.id) {
+                        let text = self.parts.gate.redact(text);
+                        self.journal.note(Event::Notice { text });
+                    }
                     let request = self.request();
                     self.journal.note(Event::ModelRequest {
                         model: self.parts.model.info().model.clone(),
