@@ -8,6 +8,7 @@ mod error;
 mod home;
 mod model;
 mod output;
+mod repl;
 mod wiring;
 
 use std::process::ExitCode;
