@@ -1,5 +1,6 @@
 //! Wires the rooms together.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,8 +74,28 @@ impl World {
             .to_owned()
     }
 
+    /// The folder a new session works in: `wanted`, or where the program was started.
+    ///
+    /// # Errors
+    /// Wrong usage, where it is no folder.
+    pub(crate) fn working_folder(&self, wanted: Option<&Path>) -> Result<PathBuf, CommandError> {
+        let here = self.environment.cwd();
+        let folder = wanted.map_or_else(|| here.to_owned(), |folder| here.join(folder));
+        match folder.canonicalize() {
+            Ok(folder) if folder.is_dir() => Ok(folder),
+            Ok(folder) => Err(CommandError::usage(format!(
+                "{} is not a folder",
+                folder.display()
+            ))),
+            Err(error) => Err(CommandError::usage(format!(
+                "the working folder {} can't be used: {error}",
+                folder.display()
+            ))),
+        }
+    }
+
     /// The secrets this process knows.
-    fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
+    pub(crate) fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
         let configured = self
             .config
             .models
@@ -93,7 +114,7 @@ impl World {
     pub(crate) fn session(
         &self,
         store: Store,
-        Chosen { model, keys }: Chosen,
+        Chosen { model, keys, .. }: Chosen,
         watcher: Arc<dyn Watcher>,
         permission: Permission,
         max_turns: Option<u32>,

@@ -19,37 +19,40 @@ use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
 use crate::model;
-use crate::output::{Piece, Printer, out_is_terminal};
+use crate::output::{Piece, Printer, note, out_is_terminal};
 use crate::wiring::World;
 
 /// Runs the turn.
 pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let prompt = prompt(&args)?;
-    require_tools(world, &args.yes_to)?;
+    require_tools(world, &args.session.yes_to)?;
     let permission = Permission {
-        grants: args.yes_to.clone(),
-        skip: args.skip_permissions,
+        grants: args.session.yes_to.clone(),
+        skip: args.session.skip_permissions,
     };
     let store = world.store()?;
-    let resumed = match &args.resume {
+    let resumed = match &args.session.resume {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
-    if resumed.is_some() && args.cwd.is_some() {
+    if resumed.is_some() && args.session.cwd.is_some() {
         return Err(
             CommandError::usage("--cwd can't change where a stored session works")
                 .hint("leave it out, or begin a new session"),
         );
     }
-    let cwd = working_folder(world, &args)?;
+    let cwd = world.working_folder(args.session.cwd.as_deref())?;
     let chosen = model::choose(world, &args.model).await?;
+    if let Some(found) = &chosen.found {
+        note(found);
+    }
     let view = Arc::new(View::new(args.json, Arc::clone(&world.clock)));
     let parts = world.session(
         store.clone(),
         chosen,
         Arc::clone(&view) as _,
         permission,
-        args.max_turns,
+        args.session.max_turns,
     );
     let mut session = match resumed {
         Some(id) => Session::open(parts, id).await?,
@@ -155,7 +158,7 @@ fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
     let text = match args.prompt.as_deref() {
         Some("-") => piped()?,
         Some(text) => text.to_owned(),
-        None if args.resume.is_some() => return Ok(None),
+        None if args.session.resume.is_some() => return Ok(None),
         None if !std::io::stdin().is_terminal() => piped()?,
         None => String::new(),
     };
@@ -166,24 +169,6 @@ fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
             .hint("castellan exec \"what to do\", or pipe it in"));
     }
     Ok(Some(text))
-}
-
-fn working_folder(world: &World, args: &Exec) -> Result<std::path::PathBuf, CommandError> {
-    let folder = args.cwd.as_ref().map_or_else(
-        || world.environment.cwd().to_owned(),
-        |folder| world.environment.cwd().join(folder),
-    );
-    match folder.canonicalize() {
-        Ok(folder) if folder.is_dir() => Ok(folder),
-        Ok(folder) => Err(CommandError::usage(format!(
-            "{} is not a folder",
-            folder.display()
-        ))),
-        Err(error) => Err(CommandError::usage(format!(
-            "the working folder {} can't be used: {error}",
-            folder.display()
-        ))),
-    }
 }
 
 /// A word as a shell takes it.

@@ -246,7 +246,11 @@ mod tests {
             ("y 2 files are enough", "y", "2 files are enough"),
             ("n", "n", ""),
             ("no", "n", ""),
-            ("n use the staging host instead", "n", "use the staging host instead"),
+            (
+                "n use the staging host instead",
+                "n",
+                "use the staging host instead",
+            ),
             ("no, wait", "n", "wait"),
             ("a", here, ""),
             ("A", here, ""),
@@ -255,21 +259,50 @@ mod tests {
             ("a session", here, ""),
             ("a project", "a in this project bash", ""),
             ("a project, quietly", "a in this project bash", "quietly"),
-            ("a everywhere bash:git status", "a everywhere bash:git status", ""),
+            (
+                "a everywhere bash:git status",
+                "a everywhere bash:git status",
+                "",
+            ),
             ("a bash:git", "a in this session bash:git", ""),
-            ("a bash:git status: mind x", "a in this session bash:git status", "mind x"),
+            (
+                "a bash:git status: mind x",
+                "a in this session bash:git status",
+                "mind x",
+            ),
             ("a bash, mind x", here, "mind x"),
             ("v", "v", ""),
         ] {
-            assert_eq!(one(text), Some((what.to_owned(), words.to_owned())), "{text}");
+            assert_eq!(
+                one(text),
+                Some((what.to_owned(), words.to_owned())),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn whatever_is_no_answer_decides_nothing() {
         for text in [
-            "", "  ", ",", ": y", "maybe", "nope", "yep", "yeah", "ok", "sure", "ay", "yn", "1",
-            "/y", "a list of files", "a bash:rm", "a bash:git push", "a everywhere rm", "a bashx",
+            "",
+            "  ",
+            ",",
+            ": y",
+            "maybe",
+            "nope",
+            "yep",
+            "yeah",
+            "ok",
+            "sure",
+            "ay",
+            "yn",
+            "1",
+            "/y",
+            "a list of files",
+            "a bash:rm",
+            "a bash:git push",
+            "a everywhere rm",
+            "a bashx",
             "view it",
         ] {
             assert_eq!(one(text), None, "{text}");
@@ -294,9 +327,19 @@ mod tests {
         assert_eq!(decided("y 1,3"), ["+1 ", "+3 "]);
         assert_eq!(decided("y 2-3 be quick"), ["+2 be quick", "+3 be quick"]);
         assert_eq!(decided("n 2 not now"), ["-2 not now"]);
-        assert_eq!(decided("n, not now"), ["-1 not now", "-2 not now", "-3 not now"]);
+        assert_eq!(
+            decided("n, not now"),
+            ["-1 not now", "-2 not now", "-3 not now"]
+        );
         assert_eq!(decided("a 2"), ["+2 "]);
-        for text in ["y 4", "y 0", "y 1,x", "y 3-2", "y 99999999999999999999", "2"] {
+        for text in [
+            "y 4",
+            "y 0",
+            "y 1,x",
+            "y 3-2",
+            "y 99999999999999999999",
+            "2",
+        ] {
             assert_eq!(decided(text), Vec::<String>::new(), "{text}");
         }
     }

@@ -151,7 +151,12 @@ impl Markdown {
             Looks::Drawn => Indent::both("  "),
             Looks::Bare => Indent::default(),
         };
-        rows.extend(wrap(&[span(Tone::Code, line)], self.width, &indent, Break::Anywhere));
+        rows.extend(wrap(
+            &[span(Tone::Code, line)],
+            self.width,
+            &indent,
+            Break::Anywhere,
+        ));
         self.spaced = false;
     }
 
@@ -161,7 +166,11 @@ impl Markdown {
         if lines.is_empty() {
             return;
         }
-        let depth = lines.iter().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
+        let depth = lines
+            .iter()
+            .map(|line| line.len() - line.trim_start().len())
+            .min()
+            .unwrap_or(0);
         // What stands indented after a list goes on with its last item.
         let inside = if self.in_list { depth } else { 0 };
         let text: Vec<&str> = lines.iter().map(|line| line.split_at(inside).1).collect();
@@ -179,12 +188,19 @@ fn safe(line: &str) -> String {
 /// The fence that `line` opens, and the language it names.
 fn opens(line: &str) -> Option<(Fence, &str)> {
     let text = line.trim_start_matches(' ');
-    let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let mark = text
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '`' | '~'))?;
     let rest = text.trim_start_matches(mark);
     let length = text.len() - rest.len();
     let indent = line.len() - text.len();
     (length >= 3 && !rest.contains('`')).then(|| {
-        let fence = Fence { mark, length, indent };
+        let fence = Fence {
+            mark,
+            length,
+            indent,
+        };
         (fence, rest.trim())
     })
 }

@@ -53,14 +53,20 @@ mod tests {
 
     #[test]
     fn control_sequences_are_left_out_of_what_is_read() {
-        assert_eq!(readable("\u{1b}]0;title\u{7}a\u{1b}[2Jb\u{9b}31mc\u{8}"), "abc");
+        assert_eq!(
+            readable("\u{1b}]0;title\u{7}a\u{1b}[2Jb\u{9b}31mc\u{8}"),
+            "abc"
+        );
         assert_eq!(readable("pay \u{202e}001\u{202c}\tnow"), "pay 001    now");
         assert_eq!(readable("👩‍👩‍👧 é"), "👩‍👩‍👧 é");
     }
 
     #[test]
     fn what_is_judged_shows_what_is_hidden() {
-        assert_eq!(exact("rm \u{1b}[2K x\u{200b}y\u{202e}\r"), "rm \\u{1b}[2K x\\u{200b}y\\u{202e}\\r");
+        assert_eq!(
+            exact("rm \u{1b}[2K x\u{200b}y\u{202e}\r"),
+            "rm \\u{1b}[2K x\\u{200b}y\\u{202e}\\r"
+        );
     }
 
     proptest! {

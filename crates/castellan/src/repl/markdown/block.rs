@@ -23,7 +23,8 @@ pub(super) fn is_heading(line: &str) -> bool {
 
 /// Draws `text`, which has no open fence, `indent` columns from the left.
 pub(super) fn draw(text: &str, width: usize, indent: usize, looks: Looks) -> Drawn {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut pen = Pen {
         width,
         looks,
@@ -81,7 +82,10 @@ impl Pen {
                 }
             }
             Event::Code(text) => {
-                let style = Style { tone: Tone::Code, ..self.style() };
+                let style = Style {
+                    tone: Tone::Code,
+                    ..self.style()
+                };
                 match self.looks {
                     Looks::Drawn => self.add(&text, style),
                     Looks::Bare => self.add(&format!("`{text}`"), style),
@@ -97,7 +101,9 @@ impl Pen {
                 self.add(&"─".repeat(room), Tone::Dim.into());
                 self.flush();
             }
-            Event::TaskListMarker(done) => self.add(if done { "[x] " } else { "[ ] " }, self.style()),
+            Event::TaskListMarker(done) => {
+                self.add(if done { "[x] " } else { "[ ] " }, self.style())
+            }
             Event::FootnoteReference(name) => self.add(&format!("[^{name}]"), self.style()),
             Event::InlineMath(text) | Event::DisplayMath(text) => self.add(&text, self.style()),
         }
@@ -112,7 +118,11 @@ impl Pen {
                     HeadingLevel::H1 | HeadingLevel::H2 | HeadingLevel::H3 => Tone::Title,
                     HeadingLevel::H4 | HeadingLevel::H5 | HeadingLevel::H6 => Tone::Accent,
                 };
-                self.style.push(Style { tone, bold: true, ..Style::default() });
+                self.style.push(Style {
+                    tone,
+                    bold: true,
+                    ..Style::default()
+                });
                 if self.looks == Looks::Bare {
                     self.add(&format!("{marks} "), self.style());
                 }
@@ -138,7 +148,10 @@ impl Pen {
             Tag::Strong => self.mark("**", |style| style.bold = true),
             Tag::Strikethrough => self.mark("~~", |style| style.struck = true),
             Tag::Link { dest_url, .. } => {
-                let style = Style { tone: Tone::Link, ..self.style() };
+                let style = Style {
+                    tone: Tone::Link,
+                    ..self.style()
+                };
                 self.style.push(style);
                 self.link = Some((readable(&dest_url), self.words().len()));
             }
@@ -175,7 +188,10 @@ impl Pen {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let prefix = Indent { first: self.prefix.clone(), rest: self.prefix.clone() };
+                    let prefix = Indent {
+                        first: self.prefix.clone(),
+                        rest: self.prefix.clone(),
+                    };
                     self.rows.extend(table.draw(self.width, &prefix));
                 }
             }
@@ -196,14 +212,20 @@ impl Pen {
             TagEnd::Link => {
                 self.style.pop();
                 if let Some((target, begins)) = self.link.take()
-                    && self.words().get(begins..).is_none_or(|words| words.trim() != target)
+                    && self
+                        .words()
+                        .get(begins..)
+                        .is_none_or(|words| words.trim() != target)
                     && !target.is_empty()
                 {
                     self.add(&format!(" ({target})"), Tone::Dim.into());
                 }
             }
             TagEnd::Image => {
-                let target = self.link.take().map_or_else(String::new, |(target, _)| target);
+                let target = self
+                    .link
+                    .take()
+                    .map_or_else(String::new, |(target, _)| target);
                 self.add(&format!("] ({target})"), self.style());
             }
             _ => {}
@@ -228,7 +250,8 @@ impl Pen {
                 Looks::Bare => "- ".to_owned(),
             },
         };
-        self.prefix.push(span(Tone::Plain, " ".repeat(columns(&mark))));
+        self.prefix
+            .push(span(Tone::Plain, " ".repeat(columns(&mark))));
         self.bullet = Some(span(Tone::Accent, mark));
     }
 
@@ -279,7 +302,8 @@ impl Pen {
         }
         let line = std::mem::take(&mut self.line);
         let indent = self.indent();
-        self.rows.extend(wrap(&line, self.width, &indent, Break::Words));
+        self.rows
+            .extend(wrap(&line, self.width, &indent, Break::Words));
         self.ends_in_list = !self.lists.is_empty();
     }
 
@@ -291,7 +315,8 @@ impl Pen {
                 indent.rest.push(span(Tone::Plain, "  "));
             }
             let spans = [span(Tone::Code, readable(line))];
-            self.rows.extend(wrap(&spans, self.width, &indent, Break::Anywhere));
+            self.rows
+                .extend(wrap(&spans, self.width, &indent, Break::Anywhere));
         }
     }
 }

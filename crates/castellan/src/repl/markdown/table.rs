@@ -47,9 +47,16 @@ impl Table {
     fn widths(&self, room: usize) -> Option<Vec<usize>> {
         let count = self.rows.first()?.len();
         let cell = |row: &Vec<Vec<Span>>, column: usize| {
-            row.get(column).map_or(0, |cell| cell.iter().map(|span| columns(&span.text)).sum())
+            row.get(column)
+                .map_or(0, |cell| cell.iter().map(|span| columns(&span.text)).sum())
         };
-        let widest = |column| self.rows.iter().map(|row| cell(row, column)).max().unwrap_or(0);
+        let widest = |column| {
+            self.rows
+                .iter()
+                .map(|row| cell(row, column))
+                .max()
+                .unwrap_or(0)
+        };
         let mut widths: Vec<usize> = (0..count).map(|column| widest(column).max(1)).collect();
         let room = room.checked_sub(columns(GAP) * count.saturating_sub(1))?;
         while widths.iter().sum::<usize>() > room {
@@ -138,14 +145,20 @@ impl Table {
 
 fn bold(cell: Vec<Span>) -> Vec<Span> {
     let bold = |span: Span| Span {
-        style: Style { bold: true, ..span.style },
+        style: Style {
+            bold: true,
+            ..span.style
+        },
         ..span
     };
     cell.into_iter().map(bold).collect()
 }
 
 fn trimmed(mut spans: Vec<Span>) -> Row {
-    while spans.last().is_some_and(|span| span.text.trim().is_empty() && span.text != GAP) {
+    while spans
+        .last()
+        .is_some_and(|span| span.text.trim().is_empty() && span.text != GAP)
+    {
         spans.pop();
     }
     Row(spans)

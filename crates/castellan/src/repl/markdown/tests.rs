@@ -52,9 +52,16 @@ fn no_sequence_of_a_model_reaches_the_terminal() {
     let text = "a\u{1b}[2Jb\u{1b}]0;t\u{7}c\n\n```\u{1b}[1mx\n\u{1b}[31mred\u{9b}0m\n```\n\
                 | \u{1b}[5mq |\n|---|\n| &#27;[7mz |\n\n[t\u{202e}x](http://\u{1b}[4m) &#x202e; &#155;m";
     for cut in 0..text.len() {
-        let Some((head, tail)) = text.split_at_checked(cut) else { continue };
+        let Some((head, tail)) = text.split_at_checked(cut) else {
+            continue;
+        };
         let drawn = drawn_in(&[head, tail], 40, Looks::Bare);
-        assert!(!drawn.chars().any(|letter| letter != '\n' && letter.is_control()), "{drawn:?}");
+        assert!(
+            !drawn
+                .chars()
+                .any(|letter| letter != '\n' && letter.is_control()),
+            "{drawn:?}"
+        );
         assert!(!drawn.contains('\u{202e}'), "{drawn:?}");
     }
 }
