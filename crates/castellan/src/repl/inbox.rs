@@ -34,12 +34,6 @@ impl Inbox {
             .is_empty()
     }
 
-    /// Everything that has arrived since, at least one event.
-    pub(crate) async fn next(&self) -> VecDeque<Recorded> {
-        self.arrived().await;
-        self.take()
-    }
-
     /// Everything that has arrived since.
     pub(crate) fn take(&self) -> VecDeque<Recorded> {
         std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::event::{State as Activity, TurnEnd};
+use castellan_core::event::{Answer, ApprovalItem, CallItem, State as Activity, TurnEnd};
 use castellan_core::model::Finish;
 use castellan_core::text::shorten;
 use castellan_core::{CallId, Clock, Event, Recorded};
@@ -42,6 +42,8 @@ pub(crate) struct Story {
     answered: bool,
     reasoning: String,
     running: Vec<Running>,
+    /// The calls somebody was asked about, where there were several.
+    asked: Vec<CallItem>,
     /// What is waited for, and since when.
     waits: Option<(&'static str, Duration)>,
     /// What was typed here and stands on the screen already.
@@ -60,6 +62,7 @@ impl Story {
             answered: false,
             reasoning: String::new(),
             running: Vec::new(),
+            asked: Vec::new(),
             waits: None,
             typed: None,
             usage: None,
@@ -98,6 +101,7 @@ impl Story {
             }
             Event::Content { text } => {
                 self.reasoning.clear();
+                self.waits = None;
                 self.answered = true;
                 self.answer.push(text)
             }
@@ -130,32 +134,16 @@ impl Story {
                 Vec::new()
             }
             Event::ToolResult { .. } => self.result(&recorded.event),
-            Event::ApprovalResolved { by, answers, .. } => {
-                let mut rows = Vec::new();
-                for answer in answers {
-                    let who = if by == SURFACE {
-                        String::new()
-                    } else {
-                        format!("already decided by {by}: ")
-                    };
-                    let what = if answer.approve { "approved" } else { "denied" };
-                    let mut line = format!("  → {who}{what}");
-                    if !answer.feedback.is_empty() {
-                        line.push_str(&format!(", with the words: {}", answer.feedback));
-                    }
-                    if let Some(always) = &answer.always {
-                        let scope = scope_words(always.scope);
-                        line.push_str(&format!("; from now on `{}` {scope}", always.grant));
-                    }
-                    let tone = if answer.approve {
-                        Tone::Good
-                    } else {
-                        Tone::Bad
-                    };
-                    rows.extend(self.note(tone, &line));
-                }
-                rows
+            Event::ApproveRequest { items, .. } => {
+                let item = |item: &ApprovalItem| CallItem {
+                    call_id: item.call_id,
+                    name: item.name.clone(),
+                    header: item.header.clone(),
+                };
+                self.asked = items.iter().map(item).collect();
+                Vec::new()
             }
+            Event::ApprovalResolved { by, answers, .. } => self.decided(by, answers),
             Event::Status {
                 usage,
                 context_window,
@@ -172,9 +160,42 @@ impl Story {
         }
     }
 
+    fn decided(&self, by: &str, answers: &[Answer]) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for answer in answers {
+            let mut line = String::from("  → ");
+            if by != SURFACE {
+                line.push_str(&format!("already decided by {by}: "));
+            }
+            line.push_str(if answer.approve { "approved" } else { "denied" });
+            if self.asked.len() > 1
+                && let Some(item) = self
+                    .asked
+                    .iter()
+                    .find(|item| item.call_id == answer.call_id)
+            {
+                line.push_str(&format!(": {}", shorten(&item.header, 60)));
+            }
+            if !answer.feedback.is_empty() {
+                line.push_str(&format!(", with the words: {}", answer.feedback));
+            }
+            if let Some(always) = &answer.always {
+                let scope = scope_words(always.scope);
+                line.push_str(&format!("; from now on `{}` {scope}", always.grant));
+            }
+            let tone = if answer.approve {
+                Tone::Good
+            } else {
+                Tone::Bad
+            };
+            rows.extend(self.note(tone, &line));
+        }
+        rows
+    }
+
     fn said(&mut self, text: &str) -> Vec<Row> {
         if self.typed.take().is_some_and(|typed| typed == text) {
-            return Vec::new();
+            return vec![Row::default()];
         }
         let mut rows = vec![Row::default()];
         for (number, line) in text.lines().enumerate() {
@@ -186,6 +207,7 @@ impl Story {
             let words = span(Tone::Plain, readable(line));
             rows.extend(wrap(&[words], self.width, &indent, Break::Words));
         }
+        rows.push(Row::default());
         rows
     }
 

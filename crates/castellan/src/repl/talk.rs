@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use castellan_core::Event;
 use castellan_core::ModelError;
 use castellan_core::event::{State as Activity, TurnEnd};
 use castellan_runtime::{Question, Refusal, Standing};
@@ -64,8 +63,16 @@ impl Ending {
 #[derive(Default)]
 struct Asked {
     question: Option<Question>,
-    /// Whether what can be answered stands in the line: not while a message is being typed.
+    /// Whether what is typed answers it: not while a message is being typed.
     in_line: bool,
+    /// Whether it was answered here.
+    answered: bool,
+}
+
+impl Asked {
+    const fn is_open(&self) -> bool {
+        self.question.is_some() && !self.answered
+    }
 }
 
 /// Whether the watching goes on.
@@ -232,11 +239,13 @@ impl Repl {
         let mut asked = Asked::default();
         let mut done = Vec::new();
         let mut still = 0;
+        // Whether something happened since the last frame.
+        let mut stirred = true;
         loop {
             let Some(open) = &mut self.open else {
                 return Ok(Next::Prompt);
             };
-            let mut fresh = true;
+            let mut due = false;
             tokio::select! {
                 biased;
                 input = self.keyboard.next() => {
@@ -244,6 +253,7 @@ impl Repl {
                     if let Watch::Leave = self.typed(input, &mut asked, &mut done).await? {
                         return Ok(Next::Leave);
                     }
+                    stirred = true;
                 }
                 wanted = ending.next() => match wanted {
                     Wanted::Leave => return Ok(Next::Leave),
@@ -251,31 +261,37 @@ impl Repl {
                         return Ok(Next::Leave);
                     },
                 },
-                events = self.inbox.next() => {
-                    for event in events {
-                        if event.seq.is_some() {
-                            self.name_session(Some(event.session));
-                        }
-                        if let Event::ApproveRequest { .. } = event.event {
-                            asked = Asked::default();
-                        }
-                        done.extend(self.story.take(&event));
-                    }
-                }
-                _ = open.standing.changed() => {}
                 _ = frame.tick() => {
                     still += 1;
-                    fresh = still >= STILL || !done.is_empty() || asked.question.is_none();
+                    due = stirred || still >= STILL;
                 }
+                () = self.inbox.arrived() => stirred = true,
+                _ = open.standing.changed() => stirred = true,
             }
             let standing = self.standing();
+            // What led to where it stands is told first.
+            for event in self.inbox.take() {
+                if event.seq.is_some() {
+                    self.name_session(Some(event.session));
+                }
+                done.extend(self.story.take(&event));
+            }
             self.ask(&standing, &mut asked, &mut done);
             if is_at_rest(&standing) && self.inbox.is_empty() {
+                if standing.left
+                    && let Some(error) = self.fallen().await
+                {
+                    done.extend(self.story.note(Tone::Bad, &error.text()));
+                    done.extend(
+                        self.story
+                            .note(Tone::Dim, "/resume ID goes on from what is stored"),
+                    );
+                }
                 self.print(&std::mem::take(&mut done))?;
                 return Ok(Next::Prompt);
             }
-            if fresh {
-                still = 0;
+            if due {
+                (still, stirred) = (0, false);
                 self.draw(&standing, &asked, &std::mem::take(&mut done))?;
             }
         }
@@ -299,11 +315,14 @@ impl Repl {
     /// Puts an open question on the screen, once.
     fn ask(&self, standing: &Standing, asked: &mut Asked, done: &mut Vec<Row>) {
         if standing.question == asked.question {
-            asked.in_line |= asked.question.is_some() && self.editor.is_empty();
+            asked.in_line |= self.editor.is_empty();
             return;
         }
-        asked.question.clone_from(&standing.question);
-        asked.in_line = self.editor.is_empty();
+        *asked = Asked {
+            question: standing.question.clone(),
+            in_line: self.editor.is_empty(),
+            answered: false,
+        };
         if let Some(open) = &asked.question {
             done.extend(question(&open.items, self.screen.width(), Extent::Short));
             done.extend(choices(&open.items, self.screen.width()));
@@ -318,8 +337,8 @@ impl Repl {
     ) -> Result<(), CommandError> {
         let width = self.screen.width();
         let mut rows = self.story.live();
-        let answers = asked.question.is_some() && asked.in_line;
-        if asked.question.is_some() && !asked.in_line {
+        let answers = asked.is_open() && asked.in_line;
+        if asked.is_open() && !asked.in_line {
             let text = "a question waits: send this message first, or clear it with Ctrl-U";
             rows.extend(self.story.note(Tone::Warn, text));
         }
@@ -428,10 +447,11 @@ impl Repl {
         done: &mut Vec<Row>,
     ) -> Result<Watch, CommandError> {
         self.interrupts = 0;
-        if let (Some(question), true) = (&asked.question, asked.in_line)
+        if let Some(question) = asked.question.clone()
+            && asked.is_open()
+            && asked.in_line
             && !line.starts_with('/')
         {
-            let question = question.clone();
             self.answer(line, &question, asked, done).await;
             return Ok(Watch::On);
         }
@@ -492,7 +512,7 @@ impl Repl {
                             .note(Tone::Warn, &format!("! {}", refused(refusal).text())),
                     );
                 }
-                *asked = Asked::default();
+                asked.answered = true;
             }
         }
     }

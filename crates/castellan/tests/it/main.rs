@@ -9,4 +9,6 @@ mod catalog;
 mod crash;
 mod exec;
 mod program;
+mod repl;
 mod shell;
+mod terminal;
