@@ -301,9 +301,13 @@ impl Driver {
         }
         let queued = queue.len();
         drop(queue);
-        self.shared
-            .standing
-            .send_modify(|standing| standing.queued = queued);
+        self.shared.standing.send_modify(|standing| {
+            standing.queued = queued;
+            // Nobody may see it idle with nothing queued while a turn is about to begin.
+            if text.is_some() {
+                standing.activity = Activity::Running;
+            }
+        });
         text
     }
 

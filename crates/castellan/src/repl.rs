@@ -24,6 +24,7 @@ mod story;
 mod style;
 mod talk;
 
+use std::collections::VecDeque;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -69,6 +70,8 @@ struct Repl {
     editor: Editor,
     status: SharedStatus,
     attached: Vec<Attached>,
+    /// Lines that were sent while nothing could be done with them.
+    pending: VecDeque<String>,
     /// How often Ctrl-C was pressed without anything in between.
     interrupts: u8,
 }
@@ -122,6 +125,7 @@ impl Repl {
             editor: Editor::default(),
             open: None,
             attached: Vec::new(),
+            pending: VecDeque::new(),
             interrupts: 0,
             world,
             arguments,

@@ -200,6 +200,9 @@ fn rows_of(text: &str, prompt: &str, tone: Tone, width: usize) -> Vec<Row> {
             Break::Anywhere,
         ));
     }
+    for span in rows.iter_mut().flat_map(|row| &mut row.0) {
+        span.text = span.text.replace('\u{a0}', " ");
+    }
     rows
 }
 

@@ -40,6 +40,8 @@ pub(crate) enum Input {
     Paste(String),
     /// The terminal has another size.
     Resized,
+    /// Nothing is read any more until it is asked for.
+    Resting,
     /// Nothing can be read any more.
     Failed(String),
 }
@@ -50,6 +52,8 @@ enum Order {
     Line(String),
     /// Keys, until the next order.
     Keys,
+    /// Nothing, until the next order.
+    Rest,
 }
 
 /// How many inputs may wait.
@@ -120,6 +124,19 @@ impl Keyboard {
         }
     }
 
+    /// Reads nothing from now on, which [`Input::Resting`] confirms: what was typed before has
+    /// arrived by then.
+    pub(crate) fn rest(&self) {
+        if self.reach == Reach::Full {
+            self.orders.send(Order::Rest).unwrap_or_default();
+        }
+    }
+
+    /// Whether keys are read one by one.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.reach == Reach::Full
+    }
+
     /// Takes the prompt away, which [`Input::Broken`] confirms.
     pub(crate) fn break_off(&self) {
         self.broken.store(true, Ordering::Relaxed);
@@ -182,6 +199,12 @@ impl Reader {
                     orders.recv().ok()
                 }
                 Order::Keys => self.keys(orders)?,
+                Order::Rest => {
+                    if self.sender.blocking_send(Input::Resting).is_err() {
+                        return Ok(());
+                    }
+                    orders.recv().ok()
+                }
             };
         }
         Ok(())

@@ -198,6 +198,14 @@ impl Story {
             return vec![Row::default()];
         }
         let mut rows = vec![Row::default()];
+        rows.extend(self.spoken(text));
+        rows.push(Row::default());
+        rows
+    }
+
+    /// What a person said, behind the sign of the prompt.
+    pub(crate) fn spoken(&self, text: &str) -> Vec<Row> {
+        let mut rows = Vec::new();
         for (number, line) in text.lines().enumerate() {
             let mark = if number == 0 { "› " } else { "  " };
             let indent = Indent {
@@ -207,7 +215,6 @@ impl Story {
             let words = span(Tone::Plain, readable(line));
             rows.extend(wrap(&[words], self.width, &indent, Break::Words));
         }
-        rows.push(Row::default());
         rows
     }
 

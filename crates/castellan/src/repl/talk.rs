@@ -26,6 +26,13 @@ const STILL: u32 = 15;
 /// The sign of the line in which a question is answered.
 const ASKS: &str = "y/n/a › ";
 
+/// What came of what is typed while nothing can be done with it.
+enum Collected {
+    Kept,
+    Interrupt,
+    End,
+}
+
 /// The wish to end the program that comes from outside.
 struct Ending {
     terminate: Signal,
@@ -85,17 +92,24 @@ impl Repl {
     /// Talks until the person leaves.
     pub(super) async fn talk(&mut self) -> Result<(), CommandError> {
         let mut ending = Ending::new()?;
-        let mut draft = String::new();
         if self
             .open
             .as_ref()
             .is_some_and(|open| open.standing.borrow().question.is_some())
-            && let Next::Leave = self.watch(&mut ending, &mut draft).await?
+            && let Next::Leave = self.watch(&mut ending).await?
         {
             return Ok(());
         }
         loop {
-            self.keyboard.prompt(std::mem::take(&mut draft));
+            if let Some(line) = self.pending.pop_front() {
+                let rows = self.story.spoken(&line);
+                self.print(&rows)?;
+                if let Next::Leave = self.line_and_more(&line, &mut ending).await? {
+                    return Ok(());
+                }
+                continue;
+            }
+            self.keyboard.prompt(self.editor.take());
             let input = tokio::select! {
                 input = self.keyboard.next() => input.unwrap_or(Input::End),
                 wanted = ending.next() => match wanted {
@@ -103,15 +117,16 @@ impl Repl {
                     Wanted::Interrupt => Input::Interrupt,
                 },
                 () = self.inbox.arrived() => {
-                    self.keyboard.break_off();
-                    self.keyboard.next().await.unwrap_or(Input::End)
+                    if self.keyboard.has_keys() {
+                        self.keyboard.break_off();
+                        self.keyboard.next().await.unwrap_or(Input::End)
+                    } else {
+                        Input::Broken(String::new())
+                    }
                 }
             };
             let next = match input {
-                Input::Line(line) => {
-                    self.interrupts = 0;
-                    self.line(&line, &mut ending).await?
-                }
+                Input::Line(line) => self.line_and_more(&line, &mut ending).await?,
                 Input::Interrupt if self.interrupts > 0 => Next::Leave,
                 Input::Interrupt => {
                     self.interrupts = 1;
@@ -125,20 +140,35 @@ impl Repl {
                     )));
                 }
                 Input::Broken(typed) => {
-                    draft = typed;
-                    Next::Watch
+                    self.editor.set(typed);
+                    self.watch(&mut ending).await?
                 }
-                Input::Key(_) | Input::Paste(_) | Input::Resized => Next::Prompt,
-            };
-            let next = match next {
-                Next::Watch => self.watch(&mut ending, &mut draft).await?,
-                next => next,
+                Input::Key(_) | Input::Paste(_) | Input::Resized | Input::Resting => Next::Prompt,
             };
             if let Next::Leave = next {
                 return Ok(());
             }
-            self.screen.measure();
+            self.measure();
         }
+    }
+
+    /// Does what a line says, and watches the session where there is something to watch.
+    async fn line_and_more(
+        &mut self,
+        line: &str,
+        ending: &mut Ending,
+    ) -> Result<Next, CommandError> {
+        self.interrupts = 0;
+        self.measure();
+        match self.line(line, ending).await? {
+            Next::Watch => self.watch(ending).await,
+            next => Ok(next),
+        }
+    }
+
+    fn measure(&mut self) {
+        self.screen.measure();
+        self.story.resize(self.screen.width());
     }
 
     /// Does what a line at the prompt says.
@@ -160,8 +190,9 @@ impl Repl {
 
     /// Says something to the model, with what was attached.
     async fn say(&mut self, text: String, ending: &mut Ending) -> Result<Next, CommandError> {
-        if !self.wait_for_model(ending).await? {
-            return Ok(Next::Prompt);
+        match self.wait_for_model(ending).await? {
+            Next::Watch => {}
+            next => return Ok(next),
         }
         let found = self.models.now().and_then(|chosen| chosen.found.clone());
         if let (None, Some(found)) = (&self.open, found) {
@@ -174,62 +205,112 @@ impl Repl {
         Ok(Next::Watch)
     }
 
-    /// Waits until a model is found; false where the person doesn't want to wait.
-    async fn wait_for_model(&mut self, ending: &mut Ending) -> Result<bool, CommandError> {
+    /// Waits until a model is found; [`Next::Watch`] where one is and something can be said.
+    async fn wait_for_model(&mut self, ending: &mut Ending) -> Result<Next, CommandError> {
         if self.open.is_some() {
-            return Ok(true);
+            return Ok(Next::Watch);
         }
         if self.models.idle() {
             self.look_for_model();
         }
-        if self.models.now().is_none() {
-            self.keyboard.keys();
-            let row = Row::of(Tone::Dim, "… looking for a model");
-            let region = Region {
-                rows: vec![row],
-                cursor: (0, 0),
-            };
-            self.screen
-                .show(&[], region)
-                .map_err(io("write to the terminal"))?;
+        if self.models.now().is_some() {
+            return Ok(Next::Watch);
         }
+        self.keyboard.keys();
+        let region = Region {
+            rows: vec![Row::of(Tone::Dim, "… looking for a model")],
+            cursor: (0, 0),
+        };
+        self.screen
+            .show(&[], region)
+            .map_err(io("write to the terminal"))?;
+        let mut left = false;
         let found = loop {
             tokio::select! {
                 found = self.models.get() => break found,
-                wanted = ending.next() => { drop(wanted); return Ok(false) }
-                input = self.keyboard.next() => match input {
-                    Some(Input::Key(key)) if self.editor.key(key) == Typed::Interrupt => {
-                        self.print(&[])?;
-                        return Ok(false);
+                wanted = ending.next() => {
+                    left = matches!(wanted, Wanted::Leave);
+                    break None;
+                }
+                input = self.keyboard.next() => {
+                    match self.collect(input.unwrap_or(Input::End)) {
+                        Collected::Kept => {}
+                        Collected::Interrupt => break None,
+                        Collected::End => {
+                            left = true;
+                            break None;
+                        }
                     }
-                    Some(_) => {}
-                    None => return Ok(false),
-                },
+                }
             }
         };
+        left |= self.settle_keys().await == Next::Leave;
         self.print(&[])?;
         match found {
+            _ if left => Ok(Next::Leave),
             Some(Err(error)) => Err(error),
-            _ => Ok(true),
+            Some(Ok(_)) => Ok(Next::Watch),
+            None => Ok(Next::Prompt),
         }
     }
 
+    /// Keeps what is typed while nothing can be done with it.
+    fn collect(&mut self, input: Input) -> Collected {
+        match input {
+            Input::Key(key) => match self.editor.key(key) {
+                Typed::Edited => {}
+                Typed::Line(line) => self.pending.push_back(line),
+                Typed::Interrupt => return Collected::Interrupt,
+                Typed::End => return Collected::End,
+            },
+            Input::Line(line) => self.pending.push_back(line),
+            Input::Paste(text) => self.editor.paste(&text),
+            Input::Interrupt => return Collected::Interrupt,
+            Input::End | Input::Failed(_) => return Collected::End,
+            Input::Resized | Input::Resting | Input::Broken(_) => {}
+        }
+        Collected::Kept
+    }
+
+    /// Ends the reading of keys. What was typed until now is kept, and what it asks for done.
+    async fn settle_keys(&mut self) -> Next {
+        if !self.keyboard.has_keys() {
+            return Next::Prompt;
+        }
+        let mut next = Next::Prompt;
+        self.keyboard.rest();
+        while let Some(input) = self.keyboard.next().await {
+            if let Input::Resting = input {
+                break;
+            }
+            match self.collect(input) {
+                Collected::Kept => {}
+                Collected::End => next = Next::Leave,
+                Collected::Interrupt => {
+                    self.interrupts += 1;
+                    if self.interrupts > 1 {
+                        next = Next::Leave;
+                    }
+                }
+            }
+        }
+        next
+    }
+
     /// Watches the session until it rests.
-    async fn watch(
-        &mut self,
-        ending: &mut Ending,
-        draft: &mut String,
-    ) -> Result<Next, CommandError> {
+    async fn watch(&mut self, ending: &mut Ending) -> Result<Next, CommandError> {
         self.keyboard.keys();
-        self.editor.set(std::mem::take(draft));
-        let watched = self.watching(ending).await;
+        let mut watched = self.watching(ending).await;
+        if let Ok(Next::Prompt) = watched {
+            watched = Ok(self.settle_keys().await);
+        }
         let mut rows = self.story.rest();
+        self.tell_status(0);
         if let Ok(Next::Prompt) = watched {
             rows.extend(self.how_it_ended());
             rows.push(Row::default());
         }
         self.print(&rows)?;
-        *draft = self.editor.take();
         watched
     }
 
@@ -342,14 +423,7 @@ impl Repl {
             let text = "a question waits: send this message first, or clear it with Ctrl-U";
             rows.extend(self.story.note(Tone::Warn, text));
         }
-        let usage = self.story.usage;
-        self.on_status(|status| {
-            status.queued = standing.queued;
-            if let Some((used, window)) = usage {
-                status.used = Some(used);
-                status.window = window.or(status.window);
-            }
-        });
+        self.tell_status(standing.queued);
         let status = self.status_row(width.saturating_sub(1));
         let (sign, tone) = if answers {
             (ASKS, Tone::Warn)
@@ -372,6 +446,17 @@ impl Repl {
             .map_err(io("write to the terminal"))
     }
 
+    fn tell_status(&self, queued: usize) {
+        let usage = self.story.usage;
+        self.on_status(|status| {
+            status.queued = queued;
+            if let Some((used, window)) = usage {
+                status.used = Some(used);
+                status.window = window.or(status.window);
+            }
+        });
+    }
+
     /// What a key or a line came to while the session is watched.
     async fn typed(
         &mut self,
@@ -389,9 +474,9 @@ impl Repl {
             Input::Line(line) => return self.said(&line, asked, done).await,
             Input::Paste(text) => self.editor.paste(&text),
             Input::Resized => {
-                self.screen.measure();
-                self.story.resize(self.screen.width());
+                self.measure();
             }
+            Input::Resting => {}
             Input::End => return self.end_of_input(asked).await,
             Input::Interrupt => return Ok(self.interrupt(done)),
             Input::Broken(text) => self.editor.set(text),

@@ -155,13 +155,21 @@ impl Terminal {
 
     /// Waits for its end.
     pub(crate) fn ended(mut self) -> ExitStatus {
-        let status = self.child.wait().unwrap();
         let shown = self.shown.0.lock().unwrap();
-        drop(
-            self.shown
-                .1
-                .wait_timeout_while(shown, PATIENCE, |shown| !shown.over)
-                .unwrap(),
+        let (shown, timeout) = self
+            .shown
+            .1
+            .wait_timeout_while(shown, PATIENCE, |shown| !shown.over)
+            .unwrap();
+        let screen = shown.parser.screen().contents();
+        drop(shown);
+        if timeout.timed_out() {
+            self.child.kill().unwrap();
+        }
+        let status = self.child.wait().unwrap();
+        assert!(
+            !timeout.timed_out(),
+            "it did not end; the screen:\n{screen}"
         );
         status
     }
