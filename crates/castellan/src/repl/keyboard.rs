@@ -61,7 +61,7 @@ const WAITING: usize = 256;
 /// How long a change from keys to the prompt may take.
 const LOOK: Duration = Duration::from_millis(20);
 /// The sign of the prompt.
-pub(crate) const SIGN: &str = "› ";
+const SIGN: &str = "› ";
 const INTERRUPT: &str = "interrupt";
 const MENU: &str = "completions";
 

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::answer::{self, Said};
 use super::commands::Next;
 use super::editor::Typed;
-use super::keyboard::{Input, SIGN};
+use super::keyboard::Input;
 use super::preview::{Extent, choices, question};
 use super::screen::Region;
 use super::slash::{self, Line};
@@ -25,6 +25,8 @@ const FRAME: Duration = Duration::from_millis(33);
 const STILL: u32 = 15;
 /// The sign of the line in which a question is answered.
 const ASKS: &str = "y/n/a › ";
+/// The sign of the line whose words are queued.
+const QUEUES: &str = "» ";
 
 /// What came of what is typed while nothing can be done with it.
 enum Collected {
@@ -428,7 +430,7 @@ impl Repl {
         let (sign, tone) = if answers {
             (ASKS, Tone::Warn)
         } else {
-            (SIGN, Tone::Accent)
+            (QUEUES, Tone::Accent)
         };
         let (line, cursor) = self.editor.draw(sign, tone, width.saturating_sub(1));
         // The line that is typed always has room.

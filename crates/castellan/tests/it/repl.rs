@@ -158,7 +158,7 @@ fn a_message_that_is_being_typed_is_not_taken_for_an_answer() {
     terminal.enter("write it");
     gate.wait_reached();
     terminal.press("give me");
-    terminal.wait("› give me");
+    terminal.wait("» give me");
     gate.open();
     terminal.wait("a question waits");
     terminal.enter(" a list");
@@ -215,7 +215,7 @@ fn what_is_sent_while_a_turn_runs_is_queued_and_said_afterwards() {
     terminal.enter("two");
     terminal.wait("1 queued");
     terminal.press("half a li");
-    terminal.wait("› half a li");
+    terminal.wait("» half a li");
     gate.open();
     let screen = terminal.until("both answers", |screen| {
         screen.contains("Second.") && screen.trim_end().ends_with("› half a li")
