@@ -65,7 +65,7 @@ impl Editor {
             KeyCode::Char(_) if alt && !control => {}
             KeyCode::Char(letter) => self.insert(letter.encode_utf8(&mut [0; 4])),
             KeyCode::Enter if alt || key.modifiers.contains(KeyModifiers::SHIFT) => {
-                self.insert("\n")
+                self.insert("\n");
             }
             KeyCode::Enter => match self.text.strip_suffix('\\') {
                 Some(text) if self.at == self.text.len() => self.set(format!("{text}\n")),

@@ -185,7 +185,7 @@ fn rows_of(preview: &Preview, width: usize) -> Vec<Row> {
             rows.extend(diff(unified, width));
             rows
         }
-        _ => Vec::new(),
+        Preview::None => Vec::new(),
     }
 }
 

@@ -42,13 +42,14 @@ fn said(server: &ModelServer) -> Vec<String> {
 
 /// A screen without what differs from run to run.
 fn scrubbed(home: &Home, screen: &str) -> String {
-    let mut text = home.scrub(screen);
-    while let Some(at) = text.find("ws_0") {
-        let end = text[at..].find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-        let end = end.map_or(text.len(), |end| at + end);
-        text.replace_range(at..end, "[SESSION]");
+    let text = home.scrub(screen);
+    let mut parts = text.split("ws_");
+    let mut scrubbed = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        scrubbed.push_str("[SESSION]");
+        scrubbed.push_str(part.trim_start_matches(|letter: char| letter.is_ascii_hexdigit()));
     }
-    text
+    scrubbed
 }
 
 /// The id of the only session.

@@ -102,7 +102,7 @@ impl Pen {
                 self.flush();
             }
             Event::TaskListMarker(done) => {
-                self.add(if done { "[x] " } else { "[ ] " }, self.style())
+                self.add(if done { "[x] " } else { "[ ] " }, self.style());
             }
             Event::FootnoteReference(name) => self.add(&format!("[^{name}]"), self.style()),
             Event::InlineMath(text) | Event::DisplayMath(text) => self.add(&text, self.style()),
