@@ -15,6 +15,7 @@ use crate::id::{CallId, CycleId, SessionId};
 use crate::message::IssuedCall;
 use crate::model::{Finish, Usage};
 use crate::outcome::EffectStatus;
+use crate::picture::PictureRef;
 use crate::time::Timestamp;
 use crate::tool::{Effect, Preview, SessionEffect};
 
@@ -181,6 +182,9 @@ pub enum Event {
     UserTurn {
         /// The words.
         text: String,
+        /// Pictures that came with them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     /// The model is told of something that happened outside the conversation, such as the end of a
     /// background command.
@@ -313,6 +317,9 @@ pub enum Event {
         /// What it leaves behind in the session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         session_effects: Vec<SessionEffect>,
+        /// Pictures that belong to the output.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     /// How much has been used. Passes by.
     Status {

@@ -16,11 +16,16 @@ use castellan_runtime::{Parts, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
 use castellan_tools::file::Closed;
+use castellan_tools::parse::Parser;
+use castellan_tools::parse::child::Child;
 
 use crate::config::{Config, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::Chosen;
+
+/// The program this process runs, by a name that stays right when its file is replaced.
+const OWN: &str = "/proc/self/exe";
 
 /// What every command stands on.
 pub(crate) struct World {
@@ -31,16 +36,19 @@ pub(crate) struct World {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) shell: Shell,
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) parser: Arc<dyn Parser>,
 }
 
 impl World {
     pub(crate) fn build(environment: Environment, home: Home) -> Result<Self, CommandError> {
         let config = Config::load(&home.config)?;
         let shell = Shell::new(HelperCommand::own());
+        let parser: Arc<dyn Parser> = Arc::new(Child::new(shell.clone(), OWN.to_owned()));
         let needs = Needs {
             shell: shell.clone(),
             environment: environment.child_environment(&[]),
             timeout: Duration::from_secs(config.tools.timeout),
+            parser: Arc::clone(&parser),
             closed: Closed::new(
                 vec![home.data.clone(), home.config.clone()],
                 vec![home.spill()],
@@ -56,6 +64,7 @@ impl World {
             ids,
             shell,
             catalog,
+            parser,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use castellan_core::message::{IssuedCall, RawCall};
 use castellan_core::model::ToolCard;
-use castellan_core::{CallId, Message, Model as _, ModelRequest};
+use castellan_core::{CallId, Message, Model as _, ModelRequest, PictureRef, PictureType};
 use castellan_llm::ChatSettings;
 use castellan_testkit::{ManualClock, ModelServer, Reply, SequentialIds};
 use serde_json::{Value, json};
@@ -195,4 +195,42 @@ async fn calls_under_a_constant_id_stay_next_to_their_own_results() {
         }
         assert_eq!(pair[0]["content"], Value::Null);
     }
+}
+
+#[tokio::test]
+async fn a_picture_goes_with_what_stands_beside_it() {
+    let server = ModelServer::scripted([Reply::text("seen")]);
+    let picture = |data: Option<&[u8]>| Message::Picture {
+        caption: "attached picture".into(),
+        picture: PictureRef {
+            media_type: PictureType::Gif,
+            width: 1,
+            height: 1,
+            bytes: 3,
+            digest: String::new(),
+            path: "/nowhere".into(),
+        },
+        data: data.map(Into::into),
+    };
+    let user = |text: &str| Message::User { text: text.into() };
+    let request = ModelRequest {
+        messages: vec![
+            user("one"),
+            picture(None),
+            picture(Some(b"GIF")),
+            user("two"),
+        ],
+        tools: vec![],
+    };
+    let model = model_with(settings(&server), &ManualClock::new());
+    ask(&model, request).await.end.unwrap();
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let caption = text("[attached picture]");
+    let url = json!({"url": "data:image/gif;base64,R0lG"});
+    let image = json!({"type": "image_url", "image_url": url});
+    let first = text("one\n\n[attached picture]");
+    assert_eq!(
+        server.requests()[0].messages(),
+        [json!({"role": "user", "content": [first, caption, image, text("two")]})],
+    );
 }

@@ -10,15 +10,16 @@ use castellan_core::port::Notices;
 use castellan_core::tool::SessionView;
 use castellan_core::{
     CallId, Caller, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, ModelError, ModelEvent,
-    ModelReply, ModelRequest, Outcome, Principal, Recorded, SessionId, Surface,
+    ModelReply, ModelRequest, Outcome, PictureRef, Principal, Recorded, SessionId, Surface,
 };
 use castellan_gate::trace::Trace;
-use castellan_gate::{Batch, Gate, Handled, Permission, Recorder as _};
+use castellan_gate::{Album, Batch, Gate, Handled, Permission, Recorder as _};
 use castellan_store::{SessionClaim, Store, events};
 use futures::StreamExt as _;
 
 use super::journal::{Journal, Watcher};
 use super::request::messages;
+use super::sight::Sight;
 use super::state::State;
 use super::step::{Step, next};
 use crate::error::Error;
@@ -78,6 +79,7 @@ pub struct Session {
     id: SessionId,
     parts: Parts,
     journal: Arc<Journal>,
+    sight: Sight,
     _claim: SessionClaim,
 }
 
@@ -152,6 +154,7 @@ impl Session {
             id,
             parts,
             journal: Arc::new(journal),
+            sight: Sight::default(),
             _claim: claim,
         }
     }
@@ -185,6 +188,17 @@ impl Session {
     /// turn left open is closed first: calls that began are said to be interrupted, calls that did
     /// not begin are said not to have been run.
     pub fn say(&mut self, text: String) {
+        self.say_with(text, Vec::new());
+    }
+
+    /// Where pictures are kept that [`say_with`](Self::say_with) names.
+    #[must_use]
+    pub fn album(&self) -> Album {
+        self.parts.gate.album()
+    }
+
+    /// Says something that pictures belong to.
+    pub fn say_with(&mut self, text: String, pictures: Vec<PictureRef>) {
         let open: Vec<(CallId, bool)> = self.journal.read(|state| {
             state
                 .open_calls()
@@ -201,7 +215,7 @@ impl Session {
             }
         }
         let text = self.parts.gate.redact(text);
-        self.journal.note(Event::UserTurn { text });
+        self.journal.note(Event::UserTurn { text, pictures });
     }
 
     /// Records what a person decided about an open round of asking; `by` says who and where.
@@ -436,8 +450,11 @@ impl Session {
     }
 
     fn request(&self) -> ModelRequest {
+        let sees = self.parts.model.info().supports_vision;
+        let mut messages = self.journal.read(messages);
+        self.sight.fill(&mut messages, sees);
         self.journal.read(|state| ModelRequest {
-            messages: messages(state),
+            messages,
             tools: self.parts.gate.catalog().cards(
                 state.caller.surface,
                 &state.cwd,

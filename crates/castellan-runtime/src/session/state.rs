@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use castellan_core::event::{Answer, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
-use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
+use castellan_core::{
+    CallId, Caller, CycleId, EffectStatus, Event, PictureRef, Recorded, Timestamp,
+};
 use castellan_gate::Asked;
 
 /// What a call came to.
@@ -20,6 +22,8 @@ pub struct CallResult {
     pub output: String,
     /// Whether it reports a failure.
     pub is_error: bool,
+    /// Pictures that belong to it.
+    pub pictures: Vec<PictureRef>,
 }
 
 /// A call and how far it has come.
@@ -63,7 +67,12 @@ impl CallState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// Someone spoke.
-    User(String),
+    User {
+        /// The words.
+        text: String,
+        /// Pictures that came with them.
+        pictures: Vec<PictureRef>,
+    },
     /// The model answered.
     Assistant {
         /// The words.
@@ -139,7 +148,7 @@ impl State {
             self.last_seq = seq;
         }
         match &recorded.event {
-            Event::UserTurn { text } => self.said(text),
+            Event::UserTurn { text, pictures } => self.said(text, pictures),
             Event::Notice { text } => self.entries.push(Entry::Notice(text.clone())),
             Event::ModelResponse {
                 text,
@@ -184,11 +193,13 @@ impl State {
                 output,
                 is_error,
                 session_effects,
+                pictures,
                 ..
             } => {
                 let result = CallResult {
                     output: output.clone(),
                     is_error: *is_error,
+                    pictures: pictures.clone(),
                 };
                 self.ended(*call_id, result, session_effects);
             }
@@ -214,8 +225,11 @@ impl State {
         }
     }
 
-    fn said(&mut self, text: &str) {
-        self.entries.push(Entry::User(text.to_owned()));
+    fn said(&mut self, text: &str, pictures: &[PictureRef]) {
+        self.entries.push(Entry::User {
+            text: text.to_owned(),
+            pictures: pictures.to_vec(),
+        });
         self.turn_end = None;
         self.model_calls = 0;
     }
@@ -296,7 +310,7 @@ impl State {
             .filter(|entry| !matches!(entry, Entry::Notice(_)));
         let calls = match spoken.next() {
             Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
-            Some(Entry::User(_) | Entry::Notice(_)) | None => &[],
+            Some(Entry::User { .. } | Entry::Notice(_)) | None => &[],
         };
         calls.iter().filter(|call| call.result.is_none())
     }
@@ -309,7 +323,7 @@ impl State {
             .rev()
             .find_map(|entry| match entry {
                 Entry::Assistant { text, .. } => Some(text.as_str()),
-                Entry::User(_) | Entry::Notice(_) => None,
+                Entry::User { .. } | Entry::Notice(_) => None,
             })
             .unwrap_or_default()
     }

@@ -15,6 +15,7 @@ use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
 use castellan_store::{Store, audit};
 
+use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
@@ -35,6 +36,9 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
+    if prompt.is_none() && !args.attach.is_empty() {
+        return Err(CommandError::usage("--attach needs a prompt to go with"));
+    }
     if resumed.is_some() && args.cwd.is_some() {
         return Err(
             CommandError::usage("--cwd can't change where a stored session works")
@@ -56,7 +60,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         None => Session::begin(parts, &cwd, &world.user())?,
     };
     match prompt {
-        Some(text) => session.say(text),
+        Some(text) => say(world, &mut session, text, &args).await?,
         None => session.take_up()?,
     }
     let turn = drive(&mut session).await;
@@ -66,6 +70,25 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     drop(session);
     tidy_audit(&store, &*world.clock).await;
     end.and(printed)
+}
+
+/// Says the prompt with what is attached to it.
+async fn say(
+    world: &World,
+    session: &mut Session,
+    mut text: String,
+    args: &Exec,
+) -> Result<(), CommandError> {
+    let mut pictures = Vec::new();
+    for file in &args.attach {
+        let path = world.environment.cwd().join(file);
+        match attach(&path, Arc::clone(&world.parser), &session.album()).await? {
+            Attachment::Text(block) => text = format!("{text}\n\n{block}"),
+            Attachment::Picture(picture) => pictures.push(picture),
+        }
+    }
+    session.say_with(text, pictures);
+    Ok(())
 }
 
 /// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.

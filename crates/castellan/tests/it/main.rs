@@ -8,5 +8,6 @@ mod bad_input;
 mod catalog;
 mod crash;
 mod exec;
+mod pictures;
 mod program;
 mod shell;
