@@ -74,14 +74,10 @@ mod tests {
         }
     }
 
-    fn told(messages: &[Message]) -> Vec<(&str, bool)> {
-        let one = |message| match message {
-            &Message::Picture {
-                ref caption,
-                ref data,
-                ..
-            } => (caption.as_str(), data.is_some()),
-            _ => ("", false),
+    fn told(messages: &[Message]) -> Vec<(String, bool)> {
+        let one = |message: &Message| match message {
+            Message::Picture { caption, data, .. } => (caption.clone(), data.is_some()),
+            _ => (String::new(), false),
         };
         messages.iter().map(one).collect()
     }
