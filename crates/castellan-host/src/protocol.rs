@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::SandboxPolicy;
+
 /// Control byte: end everything now, politely first.
 pub(crate) const CANCEL: u8 = b'c';
 
@@ -73,6 +75,68 @@ pub(crate) struct Job {
     pub(crate) timeout_ms: u64,
     /// Time between the polite and the final signal after a timeout.
     pub(crate) term_grace_ms: u64,
+    /// What the command is enclosed in, if in anything.
+    pub(crate) sandbox: Option<SandboxPolicy>,
+}
+
+/// What the first process inside a sandbox is to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Inner {
+    pub(crate) program: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) env: Vec<(String, String)>,
+    /// Whether it may reach nothing but this machine's local sockets.
+    pub(crate) is_cut_off: bool,
+}
+
+/// What the first process inside a sandbox says: a letter and a number each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// The command runs, under this process id of its own namespace.
+    Started(i32),
+    /// The working folder can't be entered, for this reason.
+    WorkingFolder(i32),
+    /// The program can't be executed, for this reason.
+    Program(i32),
+    /// The rest of the sandbox could not be put up, for this reason.
+    Broken(i32),
+    /// The command exited with this code.
+    Exited(i32),
+    /// The command was ended by the signal of this number.
+    Signalled(i32),
+}
+
+impl Word {
+    /// Bytes of a word.
+    pub(crate) const LENGTH: usize = 5;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let (letter, number) = match self {
+            Self::Started(pid) => (b's', pid),
+            Self::WorkingFolder(errno) => (b'w', errno),
+            Self::Program(errno) => (b'p', errno),
+            Self::Broken(errno) => (b'b', errno),
+            Self::Exited(code) => (b'x', code),
+            Self::Signalled(signal) => (b'k', signal),
+        };
+        let [a, b, c, d] = number.to_le_bytes();
+        [letter, a, b, c, d]
+    }
+
+    /// `None` for bytes that are no word.
+    pub(crate) fn from_bytes([letter, number @ ..]: [u8; Self::LENGTH]) -> Option<Self> {
+        let number = i32::from_le_bytes(number);
+        match letter {
+            b's' => Some(Self::Started(number)),
+            b'w' => Some(Self::WorkingFolder(number)),
+            b'p' => Some(Self::Program(number)),
+            b'b' => Some(Self::Broken(number)),
+            b'x' => Some(Self::Exited(number)),
+            b'k' => Some(Self::Signalled(number)),
+            _ => None,
+        }
+    }
 }
 
 /// How it went.
@@ -88,6 +152,8 @@ pub(crate) struct Report {
     pub(crate) survivors: Vec<Survivor>,
     /// Set when the command was never started.
     pub(crate) refused: Option<Refused>,
+    /// The version of Landlock that is in force, where it is.
+    pub(crate) landlock: Option<u32>,
 }
 
 /// Why a command was never started; `errno` is the system's number.
@@ -97,6 +163,8 @@ pub(crate) enum Refused {
     WorkingFolder { errno: i32 },
     /// The program cannot be executed.
     Program { errno: i32 },
+    /// The sandbox could not be put up.
+    Sandbox { reason: String },
 }
 
 /// A process that was left over when its command ended, or stopped with it, and was ended.
