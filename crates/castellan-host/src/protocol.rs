@@ -79,64 +79,22 @@ pub(crate) struct Job {
     pub(crate) sandbox: Option<SandboxPolicy>,
 }
 
-/// What the first process inside a sandbox is to run.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Inner {
-    pub(crate) program: String,
-    pub(crate) args: Vec<String>,
-    pub(crate) cwd: PathBuf,
-    pub(crate) env: Vec<(String, String)>,
-    /// Whether it may reach nothing but this machine's local sockets.
-    pub(crate) is_cut_off: bool,
-}
-
-/// What the first process inside a sandbox says: a letter and a number each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the first process inside a sandbox says, each on a line of JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Word {
-    /// The command runs, under this process id of its own namespace.
-    Started(i32),
-    /// The working folder can't be entered, for this reason.
-    WorkingFolder(i32),
-    /// The program can't be executed, for this reason.
-    Program(i32),
-    /// The rest of the sandbox could not be put up, for this reason.
-    Broken(i32),
+    /// The command runs.
+    Started {
+        /// Its process id as seen inside.
+        pid: i32,
+        /// The version of Landlock that is in force, where it is.
+        landlock: Option<u32>,
+    },
+    /// The command does not run.
+    Refused(Refused),
     /// The command exited with this code.
     Exited(i32),
     /// The command was ended by the signal of this number.
     Signalled(i32),
-}
-
-impl Word {
-    /// Bytes of a word.
-    pub(crate) const LENGTH: usize = 5;
-
-    pub(crate) fn to_bytes(self) -> [u8; Self::LENGTH] {
-        let (letter, number) = match self {
-            Self::Started(pid) => (b's', pid),
-            Self::WorkingFolder(errno) => (b'w', errno),
-            Self::Program(errno) => (b'p', errno),
-            Self::Broken(errno) => (b'b', errno),
-            Self::Exited(code) => (b'x', code),
-            Self::Signalled(signal) => (b'k', signal),
-        };
-        let [a, b, c, d] = number.to_le_bytes();
-        [letter, a, b, c, d]
-    }
-
-    /// `None` for bytes that are no word.
-    pub(crate) fn from_bytes([letter, number @ ..]: [u8; Self::LENGTH]) -> Option<Self> {
-        let number = i32::from_le_bytes(number);
-        match letter {
-            b's' => Some(Self::Started(number)),
-            b'w' => Some(Self::WorkingFolder(number)),
-            b'p' => Some(Self::Program(number)),
-            b'b' => Some(Self::Broken(number)),
-            b'x' => Some(Self::Exited(number)),
-            b'k' => Some(Self::Signalled(number)),
-            _ => None,
-        }
-    }
 }
 
 /// How it went.
@@ -157,7 +115,7 @@ pub(crate) struct Report {
 }
 
 /// Why a command was never started; `errno` is the system's number.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Refused {
     /// The working folder cannot be entered.
     WorkingFolder { errno: i32 },

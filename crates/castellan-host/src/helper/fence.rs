@@ -1,7 +1,7 @@
 //! Landlock: the kernel refuses what the policy does not allow.
 //!
-//! The restrictions belong to a thread and to what it starts, so a thread of the helper takes them
-//! on, starts the command and ends. The helper itself stays free to end the command.
+//! The process that starts the command (`inside`) takes the restrictions on itself, and what it
+//! starts inherits them. The helper stays free to end them all.
 //!
 //! Landlock knows only what is allowed. A hidden folder is therefore closed by allowing to read
 //! everything around it, name by name: what its parents hold when the command starts. The names in
@@ -11,8 +11,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::thread;
 
 use ::landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, LandlockStatus,
@@ -24,8 +22,6 @@ use nix::unistd::geteuid;
 
 use super::filter::{Sockets, cut_off};
 use super::privilege;
-use super::start;
-use crate::protocol::{Job, Refused};
 use crate::sandbox::{Network, SandboxPolicy};
 
 /// The rights that are handled, or nothing runs.
@@ -54,24 +50,12 @@ const WRITABLE_DEVICES: &[&str] = &[
     "/dev/mqueue",
 ];
 
-/// Starts the command inside, and says which version of Landlock is in force.
-pub(super) fn start_inside(job: &Job, policy: &SandboxPolicy) -> Result<(Child, u32), Refused> {
-    let inside = || {
-        let abi = restrict(policy).map_err(|reason| Refused::Sandbox { reason })?;
-        Ok((start(job)?, abi))
-    };
-    thread::scope(|scope| {
-        scope.spawn(inside).join().unwrap_or_else(|_| {
-            Err(Refused::Sandbox {
-                reason: "the thread that was to be restricted ended".to_owned(),
-            })
-        })
-    })
-}
-
-fn restrict(policy: &SandboxPolicy) -> Result<u32, String> {
+/// Restricts this process, which has a single thread, and what it starts. Returns the version of
+/// Landlock that is in force.
+pub(super) fn restrict(policy: &SandboxPolicy) -> Result<u32, String> {
     if geteuid().is_root() {
-        privilege::give_up().map_err(|error| format!("root's powers can't be given up: {error}"))?;
+        privilege::give_up()
+            .map_err(|error| format!("root's powers can't be given up: {error}"))?;
     }
     let landlock = |error: ::landlock::RulesetError| match error {
         ::landlock::RulesetError::HandleAccesses(_) => {

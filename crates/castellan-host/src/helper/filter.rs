@@ -50,7 +50,13 @@ fn program(sockets: Sockets) -> Result<BpfProgram, BackendError> {
         all.insert(SYS_io_uring_setup | X32, Vec::new());
     }
     let refuse = SeccompAction::Errno(EPERM.unsigned_abs());
-    SeccompFilter::new(all, SeccompAction::Allow, refuse, TargetArch::try_from(ARCH)?)?.try_into()
+    SeccompFilter::new(
+        all,
+        SeccompAction::Allow,
+        refuse,
+        TargetArch::try_from(ARCH)?,
+    )?
+    .try_into()
 }
 
 fn is(argument: u8, value: i32) -> Result<SeccompCondition, BackendError> {

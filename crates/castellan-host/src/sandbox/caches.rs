@@ -21,7 +21,13 @@ const PLACES: &[(&str, &str, &[&str])] = &[
         "GRADLE_USER_HOME",
         ".gradle",
         &[
-            "caches", "daemon", "native", "notifications", "wrapper", "workers", ".tmp",
+            "caches",
+            "daemon",
+            "native",
+            "notifications",
+            "wrapper",
+            "workers",
+            ".tmp",
         ],
     ),
     ("DENO_DIR", ".cache/deno", &[]),
@@ -69,7 +75,9 @@ pub(super) fn existing(environment: &Environment) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = PLACES
         .iter()
         .flat_map(|(variable, place, parts)| {
-            let named = environment.get(variable).filter(|path| path.starts_with('/'));
+            let named = environment
+                .get(variable)
+                .filter(|path| path.starts_with('/'));
             let below_home = || {
                 let place = Some(place).filter(|place| !place.is_empty())?;
                 Some(environment.home()?.join(place))

@@ -3,7 +3,7 @@
 //! The ladder is bubblewrap, then Landlock with seccomp, then nothing. [`Sandbox::find`] climbs
 //! down it once, trying each rung on a real command (`probe`), and from then on makes a
 //! [`SandboxPolicy`] for each command. The helper under which the command runs puts that into force
-//! (`helper::enclosed`, `helper::landlock`); where it can't, the command is not run.
+//! (`helper::enclosed`); where it can't, the command is not run.
 
 mod caches;
 mod notice;
@@ -18,8 +18,8 @@ use crate::env::Environment;
 use crate::error::Error;
 use crate::shell::Shell;
 
-pub use policy::{HiddenFolder, Network, Rung, SandboxPolicy};
 use policy::resolved;
+pub use policy::{HiddenFolder, Network, Rung, SandboxPolicy};
 
 /// Whether commands are to be enclosed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Sandbox {
 
     /// Finds the best rung that works here, by trying each on a command of `shell`. Takes a few
     /// milliseconds, and at most a few seconds where a rung hangs.
-    pub async fn find(wish: Wish, shell: &Shell, environment: &Environment) -> Self {
+    pub async fn find(wish: &Wish, shell: &Shell, environment: &Environment) -> Self {
         let mut sandbox = Self::unproven(wish, environment);
         if sandbox.mode == Mode::Off {
             sandbox.rung = Rung::None {
@@ -105,7 +105,7 @@ impl Sandbox {
     }
 
     /// Everything but the rung.
-    fn unproven(wish: Wish, environment: &Environment) -> Self {
+    fn unproven(wish: &Wish, environment: &Environment) -> Self {
         let hidden: Vec<HiddenFolder> = wish
             .hidden
             .iter()

@@ -98,9 +98,9 @@ impl SandboxPolicy {
             if let Some(hidden) = paths.iter().find(|path| self.hides(path)) {
                 return Some(Suspect::Hidden(hidden.clone()));
             }
-            let outside = paths.iter().find(|path| {
-                !self.allows_writing(path) && (border || would_be_allowed(path))
-            });
+            let outside = paths
+                .iter()
+                .find(|path| !self.allows_writing(path) && (border || would_be_allowed(path)));
             if let Some(path) = outside {
                 return Some(Suspect::Write(Some(path.clone())));
             }
@@ -211,12 +211,16 @@ mod tests {
         let outside = outside.display();
         for line in [
             format!("[stderr] touch: cannot touch '{outside}': Permission denied"),
-            format!("[stderr] bash: line 1: {}/outside/f: Read-only file system", root.display()),
+            format!(
+                "[stderr] bash: line 1: {}/outside/f: Read-only file system",
+                root.display()
+            ),
             format!("OSError: [Errno 30] Read-only file system: '{outside}'"),
             format!("Error: EACCES: permission denied, open '{outside}'"),
             format!("open {}/outside/go: read-only file system", root.display()),
             format!("cp: cannot create regular file '{outside}': Operation not permitted"),
-            "[stderr] mkdir: cannot create directory ‘../outside/dir’: Read-only file system".into(),
+            "[stderr] mkdir: cannot create directory ‘../outside/dir’: Read-only file system"
+                .into(),
             "something failed: Read-only file system (os error 30)".into(),
         ] {
             let notice = policy.notice(&format!("working\n{line}\n"), &root.join("ws"));

@@ -79,7 +79,11 @@ async fn bubblewrap(
     let plain = |letter: char| letter.is_ascii_alphanumeric() || ".-+~".contains(letter);
     Ok(Rung::Bubblewrap {
         program,
-        version: version.chars().filter(|letter| plain(*letter)).take(20).collect(),
+        version: version
+            .chars()
+            .filter(|letter| plain(*letter))
+            .take(20)
+            .collect(),
     })
 }
 
@@ -141,12 +145,7 @@ impl Trial {
             Rung::Bubblewrap { program, .. } => program.to_string_lossy().into_owned(),
             Rung::Landlock { .. } | Rung::None { .. } => String::new(),
         };
-        let mut job = ShellJob::bash(
-            SCRIPT,
-            "/",
-            environment.child_environment(&[]),
-            PATIENCE,
-        );
+        let mut job = ShellJob::bash(SCRIPT, "/", environment.child_environment(&[]), PATIENCE);
         let folder = ground.root.to_string_lossy().into_owned();
         job.args.extend(["trial".to_owned(), folder, program]);
         job.term_grace = Duration::ZERO;
@@ -182,7 +181,10 @@ impl Trial {
         if report.end != End::Exited(0) {
             return Err(format!("a trial ended with {:?}", report.end));
         }
-        trial.require("wrote-inside", "it kept a command from writing in its own folder")?;
+        trial.require(
+            "wrote-inside",
+            "it kept a command from writing in its own folder",
+        )?;
         trial.require("kept-outside", "it let a command write outside its folder")?;
         if ground.root.join("out/file").exists() {
             return Err("it let a command write outside its folder".to_owned());
