@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
+use super::policy::resolved;
 use super::{Network, SandboxPolicy};
 
 /// How many lines at the end of an output are looked at.
@@ -98,9 +99,16 @@ impl SandboxPolicy {
             if let Some(hidden) = paths.iter().find(|path| self.hides(path)) {
                 return Some(Suspect::Hidden(hidden.clone()));
             }
-            let outside = paths
-                .iter()
-                .find(|path| !self.allows_writing(path) && (border || would_be_allowed(path)));
+            let outside = paths.iter().find(|path| {
+                // The kernel's own files refuse much by themselves, but never by being read-only.
+                let is_kernels = path.starts_with("/proc") || path.starts_with("/sys");
+                let fits = if is_kernels {
+                    closed
+                } else {
+                    border || would_be_allowed(path)
+                };
+                fits && !self.allows_writing(path)
+            });
             if let Some(path) = outside {
                 return Some(Suspect::Write(Some(path.clone())));
             }
@@ -154,9 +162,11 @@ fn paths(line: &str, cwd: &Path) -> Vec<PathBuf> {
     quoted
         .chain(bare)
         .map(|word| word.trim_end_matches([':', ',', '.', ')', ';', ']']))
-        .filter(|word| word.contains('/') && !word.contains("://"))
+        // A name alone may be any word, so it counts only as that of a link, which leads elsewhere.
+        .filter(|word| word.contains('/') && !word.contains("://") || cwd.join(word).is_symlink())
         .take(WORDS)
-        .map(|word| normal(&cwd.join(word)))
+        // With links followed, as the kernel did.
+        .map(|word| resolved(&normal(&cwd.join(word))))
         // The program that speaks is named first in many messages, and is not what it speaks of.
         .filter(|path| !is_program(path))
         .collect()
