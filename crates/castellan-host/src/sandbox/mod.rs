@@ -252,6 +252,12 @@ impl Sandbox {
         gaps
     }
 
+    /// Whether commands that work in `workspace` are enclosed as was asked for, with nothing open.
+    #[must_use]
+    pub fn is_whole(&self, workspace: &Path) -> bool {
+        self.rung.is_some() && self.gaps(workspace).is_empty() && self.unwritable.is_empty()
+    }
+
     /// What a command that works in `workspace` may do; `None` where nothing encloses commands and
     /// nothing has to. `workspace` is absolute and without links in it.
     ///
