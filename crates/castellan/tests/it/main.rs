@@ -9,4 +9,5 @@ mod catalog;
 mod crash;
 mod exec;
 mod program;
+mod sandbox;
 mod shell;
