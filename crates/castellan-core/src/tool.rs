@@ -275,6 +275,9 @@ pub struct Inspection {
     pub paths: Vec<PathBuf>,
     /// Hosts the call would talk to.
     pub hosts: Vec<String>,
+    /// Whether the call goes so far beyond what its tool usually does that only a permission for
+    /// exactly `label` covers it.
+    pub own_grant: bool,
     /// Replaces the spec's default decision where it depends on the arguments.
     pub default: Option<DefaultDecision>,
     /// Replaces the gate's deadline where the call sets its own.
@@ -292,6 +295,7 @@ impl Inspection {
             commands: Vec::new(),
             paths: Vec::new(),
             hosts: Vec::new(),
+            own_grant: false,
             default: None,
             deadline: None,
         }

@@ -63,10 +63,13 @@ pub fn decide(
             format!("{} runs unasked", spec.name),
         );
     }
-    let covering = permission
-        .grants
-        .iter()
-        .find(|grant| grant.covers(&spec.name, &inspection.commands));
+    let covering = permission.grants.iter().find(|grant| {
+        if inspection.own_grant {
+            grant.is_exactly(&inspection.label)
+        } else {
+            grant.covers(&spec.name, &inspection.commands)
+        }
+    });
     if let Some(grant) = covering {
         return verdict(Decision::Allow, "grant", format!("covered by `{grant}`"));
     }
@@ -80,7 +83,11 @@ pub fn decide(
     verdict(
         Decision::Ask,
         "default",
-        format!("{} asks first", spec.name),
+        if inspection.own_grant {
+            format!("only a permission for `{}` covers it", inspection.label)
+        } else {
+            format!("{} asks first", spec.name)
+        },
     )
 }
 
@@ -125,6 +132,29 @@ mod tests {
             "--skip-permissions"
         );
         assert_eq!(decided(Effect::Executes, vec![], &all()).by, "grant");
+    }
+
+    #[test]
+    fn a_call_that_needs_its_own_grant_is_covered_by_no_wider_one() {
+        let mut spec = ToolSpec::new::<Nothing>("bash", "workspace", "Run", "Run");
+        spec.effects = vec![Effect::Executes];
+        let caller = Caller {
+            principal: Principal::Person("me".into()),
+            surface: Surface::Interactive,
+            capabilities: vec![],
+        };
+        let mut inspection = Inspection::new("bash_outside_sandbox", "ls");
+        inspection.commands = vec!["ls".to_owned()];
+        inspection.own_grant = true;
+        let decided = |grant: &str, skip| {
+            let grants = vec![grant.parse().unwrap()];
+            decide(&spec, &inspection, &caller, &Permission { grants, skip }).decision
+        };
+        for grant in ["bash", "bash:ls", "*", "bash*"] {
+            assert_eq!(decided(grant, false), Decision::Ask, "{grant}");
+        }
+        assert_eq!(decided("bash_outside_sandbox", false), Decision::Allow);
+        assert_eq!(decided("bash", true), Decision::Allow);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The configuration file: its shape, its defaults, and errors that name line, key and remedy.
 
+mod sandbox;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,6 +12,8 @@ use serde_json::{Map, Value};
 
 use crate::error::CommandError;
 
+pub(crate) use sandbox::SandboxConfig;
+
 /// The whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -19,6 +23,7 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     pub(crate) session: SessionConfig,
     pub(crate) tools: ToolsConfig,
+    pub(crate) sandbox: SandboxConfig,
     pub(crate) database: DatabaseConfig,
     pub(crate) models: BTreeMap<String, ModelConfig>,
 }
@@ -290,6 +295,64 @@ mod tests {
         );
         let none = Config::parse("[models.a]\nbase_url = \"http://x\"\n").unwrap();
         assert_eq!(none.models["a"].capabilities.send_reasoning, None);
+    }
+
+    #[test]
+    fn the_sandbox_takes_a_word_or_a_table_and_says_what_is_wrong_with_either() {
+        let parsed = |text: &str| Config::parse(text).unwrap().sandbox;
+        assert_eq!(parsed(""), parsed("sandbox = \"auto\""));
+        assert_eq!(
+            parsed("sandbox = \"require\""),
+            parsed("[sandbox]\nmode = \"require\"\nnetwork = \"allow\"\nwrite = [\"caches\"]\n")
+        );
+        let wish = parsed("[sandbox]\nwrite = [\"~/data\", \"/srv\", \"~\"]").wish(
+            Some(Path::new("/home/me")),
+            vec![],
+            vec![],
+        );
+        let paths: Vec<_> = wish
+            .write
+            .iter()
+            .map(|path| path.to_str().unwrap())
+            .collect();
+        assert_eq!(paths, ["/home/me/data", "/srv", "/home/me/"]);
+        assert!(!wish.caches);
+        for (text, place, said) in [
+            ("sandbox = \"requir\"", "line 1", "did you mean `require`?"),
+            ("sandbox = true", "line 1", "a table with `mode`"),
+            (
+                "\n[sandbox]\nmod = \"off\"",
+                "line 3",
+                "did you mean `mode`?",
+            ),
+            (
+                "\n[sandbox]\nmode = \"on\"",
+                "line 3",
+                "unknown variant `on`",
+            ),
+            ("\n[sandbox]\nnetwork = \"denied\"", "line 3", "`deny`"),
+            (
+                "\n[sandbox]\nwrite = \"/srv\"",
+                "line 3",
+                "expected a sequence",
+            ),
+            (
+                "\n[sandbox]\nwrite = [\n  \"/srv\",\n  \"data\",\n]",
+                "line 5",
+                "`data` is relative",
+            ),
+            (
+                "\n[sandbox]\nwrite = [\"~you/x\"]",
+                "line 3",
+                "home of somebody else",
+            ),
+        ] {
+            let problem = problem(text);
+            assert!(
+                problem.contains(place) && problem.contains(said),
+                "{text}: {problem}"
+            );
+        }
     }
 
     #[test]

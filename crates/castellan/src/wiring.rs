@@ -1,5 +1,6 @@
 //! Wires the rooms together.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use castellan_core::{Clock, Ids};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
 use castellan_gate::{Catalog, Permission};
 use castellan_host::shell::{HelperCommand, Shell};
-use castellan_host::{Environment, SystemClock, SystemIds};
+use castellan_host::{Environment, Sandbox, SystemClock, SystemIds};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Parts, catalog};
@@ -66,6 +67,29 @@ impl World {
             catalog,
             parser,
         })
+    }
+
+    /// Looks for the sandbox that works here and encloses commands with it; without that no command
+    /// runs. To be called by whatever runs sessions, before they begin.
+    pub(crate) async fn enclose(&self) {
+        self.shell
+            .enclose(sandbox(&self.config, &self.home, &self.shell, &self.environment).await);
+    }
+
+    /// The same, and makes sure that what is required is there for commands in `workspace`. Returns
+    /// a line that says what encloses them.
+    pub(crate) async fn demand_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
+        self.enclose().await;
+        let sandbox = self.shell.sandbox();
+        sandbox.demand(workspace).map_err(|error| {
+            CommandError::failed(error)
+                .hint(
+                    "install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), or run a \
+                     kernel with Landlock (Linux 6.2 or newer); castellan doctor says more",
+                )
+                .hint("mode = \"auto\" in [sandbox] takes what there is")
+        })?;
+        Ok(format!("sandbox: {}", sandbox.line(workspace)))
     }
 
     pub(crate) fn store(&self) -> Result<Store, CommandError> {
@@ -133,6 +157,19 @@ impl World {
             version: env!("CARGO_PKG_VERSION"),
         }
     }
+}
+
+/// The sandbox that works here.
+pub(crate) async fn sandbox(
+    config: &Config,
+    home: &Home,
+    shell: &Shell,
+    environment: &Environment,
+) -> Sandbox {
+    let wish = config
+        .sandbox
+        .wish(environment.home(), home.own_folders(), vec![home.spill()]);
+    Sandbox::find(&wish, shell, environment).await
 }
 
 /// Opens the database.

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use castellan_core::event::TurnEnd;
+use castellan_core::event::{ApprovalItem, TurnEnd};
 use castellan_core::model::Finish;
 use castellan_core::text::plain;
 use castellan_core::{
@@ -13,7 +13,8 @@ use castellan_core::{
 use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
-use castellan_store::{Store, audit};
+use castellan_store::{Store, audit, sessions};
+use castellan_tools::bash::OUTSIDE_SANDBOX;
 
 use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
@@ -46,8 +47,13 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         );
     }
     let cwd = working_folder(world, &args)?;
+    let workspace = match resumed {
+        Some(id) => store.read(move |tx| sessions::get(tx, id)).await?.cwd,
+        None => cwd.clone(),
+    };
+    let enclosed = world.demand_sandbox(&workspace).await?;
     let chosen = model::choose(world, &args.model).await?;
-    let view = Arc::new(View::new(args.json, Arc::clone(&world.clock)));
+    let view = Arc::new(View::new(args.json, Arc::clone(&world.clock), enclosed));
     let parts = world.session(
         store.clone(),
         chosen,
@@ -94,8 +100,8 @@ async fn say(
 /// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
 fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
     for grant in grants {
-        let mut names = world.catalog.specs().map(|spec| spec.name.as_str());
-        if !names.any(|name| grant.names(name)) {
+        let names = world.catalog.specs().map(|spec| spec.name.as_str());
+        if !names.chain([OUTSIDE_SANDBOX]).any(|name| grant.names(name)) {
             let known: Vec<&str> = world
                 .catalog
                 .specs()
@@ -238,7 +244,15 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
         TurnOutcome::Waiting(_) => {
             let items = session.waiting();
             let what: Vec<&str> = items.iter().map(|item| item.header.as_str()).collect();
-            let mut tools: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
+            // What goes beyond its tool's usual reach needs a permission of its own name.
+            let permission = |item: &'_ ApprovalItem| {
+                if item.label == OUTSIDE_SANDBOX {
+                    item.label.clone()
+                } else {
+                    item.name.clone()
+                }
+            };
+            let mut tools: Vec<String> = items.iter().map(permission).collect();
             tools.sort_unstable();
             tools.dedup();
             let yes = tools
@@ -269,10 +283,12 @@ struct View {
     in_line: AtomicBool,
     /// Whether the session's id has been said.
     named: AtomicBool,
+    /// What encloses commands.
+    sandbox: String,
 }
 
 impl View {
-    fn new(json: bool, clock: Arc<dyn Clock>) -> Self {
+    fn new(json: bool, clock: Arc<dyn Clock>, sandbox: String) -> Self {
         Self {
             json,
             live: !json && out_is_terminal(),
@@ -280,6 +296,7 @@ impl View {
             printer: Printer::start(),
             in_line: AtomicBool::new(false),
             named: AtomicBool::new(false),
+            sandbox,
         }
     }
 
@@ -375,6 +392,7 @@ impl Watcher for View {
             // Said once it is true that the session can be resumed.
             if is_stored && !self.named.swap(true, Ordering::Relaxed) {
                 self.note(&format!("session {}", recorded.session));
+                self.note(&self.sandbox);
             }
             if !(is_stored && matches!(recorded.event, Event::Error { .. })) {
                 self.draw(&recorded.event);

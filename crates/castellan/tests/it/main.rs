@@ -10,4 +10,5 @@ mod crash;
 mod exec;
 mod pictures;
 mod program;
+mod sandbox;
 mod shell;
