@@ -22,6 +22,7 @@ use super::request::messages;
 use super::state::State;
 use super::step::{Step, next};
 use crate::error::Error;
+use crate::live::Question;
 
 /// The most bytes of a tool's output that a model is shown.
 pub const RESULT_LIMIT: usize = 256 * 1024;
@@ -229,6 +230,24 @@ impl Session {
         });
         self.journal.commit().await?;
         Ok(())
+    }
+
+    /// The open round of asking with the calls in it.
+    #[must_use]
+    pub fn question(&self) -> Option<Question> {
+        let cycle_id = self.open_question()?;
+        let items = self.waiting();
+        Some(Question { cycle_id, items })
+    }
+
+    /// Whether the last turn ended before it was done, so that [`take_up`](Self::take_up) would go
+    /// on with it.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.journal.read(|state| {
+            let begun = !state.entries.is_empty();
+            begun && state.turn_end != Some(TurnEnd::Done)
+        })
     }
 
     /// The round of asking that is open now.
