@@ -51,6 +51,12 @@ pub enum Error {
         /// Why it could not be written down.
         source: serde_json::Error,
     },
+    /// A command that is too long to be handed to the helper.
+    #[error("hand the command to the shell helper: it is {bytes} bytes with its input")]
+    JobTooLong {
+        /// How long it is, written down.
+        bytes: usize,
+    },
     /// A system call on our own process failed.
     #[error("{action}")]
     System {
@@ -85,7 +91,7 @@ impl Error {
             Self::HelperStart { .. } | Self::HelperEnded { .. } => ErrorKind::Helper,
             Self::WorkingFolder { .. } => ErrorKind::WorkingFolder,
             Self::ProgramNotFound { .. } => ErrorKind::ProgramNotFound,
-            Self::Start { .. } | Self::Job { .. } => ErrorKind::Start,
+            Self::Start { .. } | Self::Job { .. } | Self::JobTooLong { .. } => ErrorKind::Start,
             Self::System { .. } => ErrorKind::System,
         }
     }

@@ -79,7 +79,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Starts the command: no input, two pipes, a process group of its own.
+/// Starts the command: its input if it has any, two pipes, a process group of its own.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where a command is born"
@@ -103,7 +103,11 @@ fn start(job: &Job) -> Result<Child, Refused> {
         .current_dir(&job.cwd)
         .env_clear()
         .envs(job.env.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
+        .stdin(if job.input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
