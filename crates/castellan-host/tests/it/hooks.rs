@@ -58,7 +58,7 @@ async fn an_input_past_every_bound_is_refused_before_anything_runs() {
     let source = CancelSource::new();
     let refused = shell().run(one, |_, _| (), source.token()).await;
     let text = castellan_core::text::chain(&refused.unwrap_err());
-    assert!(text.contains("20971"), "{text}");
+    assert!(text.contains("more than 16 MiB"), "{text}");
 }
 
 fn hook(command: &str) -> HookJob {
