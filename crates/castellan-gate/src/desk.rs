@@ -45,7 +45,7 @@ struct Subject {
 }
 
 impl<'a> Desk<'a> {
-    pub(crate) const fn new(gate: &'a Gate, caller: Caller, batch: &'a Batch<'a>) -> Self {
+    pub(crate) fn new(gate: &'a Gate, caller: Caller, batch: &'a Batch<'a>) -> Self {
         Self {
             gate,
             caller,
@@ -336,7 +336,12 @@ impl<'a> Desk<'a> {
     }
 
     /// Swaps the marked fields of a result for handles. A result that is no object has no fields.
-    pub(crate) fn conceal_results(&self, call_id: CallId, text: String, marked: &[String]) -> String {
+    pub(crate) fn conceal_results(
+        &self,
+        call_id: CallId,
+        text: String,
+        marked: &[String],
+    ) -> String {
         match serde_json::from_str(&text) {
             Ok(Value::Object(mut object)) => {
                 self.gate.vault.conceal(call_id, &mut object, marked);

@@ -48,9 +48,7 @@ pub fn decide(
         return by_default(spec, inspection, caller);
     };
     // The first of them decides, and all that say the same are heard.
-    let mut agreeing = spoken
-        .iter()
-        .filter(|one| one.strictness() == strictest);
+    let mut agreeing = spoken.iter().filter(|one| one.strictness() == strictest);
     let Some(first) = agreeing.next() else {
         return by_default(spec, inspection, caller);
     };

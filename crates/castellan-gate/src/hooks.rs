@@ -51,7 +51,11 @@ pub struct Hook {
 impl Hook {
     /// Its name in records.
     fn by(&self) -> String {
-        let line = self.command.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = self
+            .command
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         format!("hook {}", shorten(&line, NAMED))
     }
 }

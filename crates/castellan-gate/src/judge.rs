@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::event::{ApprovalItem, Decision};
+use castellan_core::grant::all_cover;
 use castellan_core::text::shorten;
 use castellan_core::{CallId, ErrorCode, Event, Grant, Outcome, Tool};
 use castellan_store::grants;
@@ -65,7 +66,10 @@ impl Desk<'_> {
     ) -> Result<(Prepared, Hearing), Refused> {
         let gate = self.gate;
         let spec = prepared.tool.spec();
-        let refused_by_person = pending.answer.as_ref().is_some_and(|answer| !answer.approve);
+        let refused_by_person = pending
+            .answer
+            .as_ref()
+            .is_some_and(|answer| !answer.approve);
         if refused_by_person || !gate.guards.hooks.any(HookEvent::PreTool, &spec.name) {
             let heard = Arc::default();
             return Ok((prepared, Hearing { heard, now: false }));
@@ -81,13 +85,16 @@ impl Desk<'_> {
                     arguments: &prepared.arguments,
                     view: &self.batch.view,
                 };
-                let fits = |arguments: &mut Map<String, Value>| {
-                    fits(&*prepared.tool, arguments).map(drop)
-                };
-                let heard = gate.guards.hooks.before(told, &self.batch.cancel, fits).await;
-                let heard = Arc::new(heard.map_err(|Stopped| {
-                    self.unprepared(pending, ErrorCode::Cancelled)
-                })?);
+                let fits =
+                    |arguments: &mut Map<String, Value>| fits(&*prepared.tool, arguments).map(drop);
+                let heard = gate
+                    .guards
+                    .hooks
+                    .before(told, &self.batch.cancel, fits)
+                    .await;
+                let heard = Arc::new(
+                    heard.map_err(|Stopped| self.unprepared(pending, ErrorCode::Cancelled))?,
+                );
                 gate.heard.put(prepared.call_id, Arc::clone(&heard));
                 heard
             }
@@ -96,7 +103,10 @@ impl Desk<'_> {
             None => prepared,
             Some(changed) => {
                 let mut repairs = prepared.repairs;
-                repairs.push(format!("arguments changed by {}", heard.changed_by.join(", ")));
+                repairs.push(format!(
+                    "arguments changed by {}",
+                    heard.changed_by.join(", ")
+                ));
                 let look = take(
                     &gate.vault,
                     &prepared.tool,
@@ -352,7 +362,10 @@ impl Desk<'_> {
         if !marked.is_empty() {
             text = self.conceal_results(call_id, text, marked);
         }
-        let text = shorten(&self.gate.redaction.apply(text), self.batch.view.result_limit);
+        let text = shorten(
+            &self.gate.redaction.apply(text),
+            self.batch.view.result_limit,
+        );
         json!({"output": text, "is_error": is_error, "outcome": word})
     }
 }
@@ -380,10 +393,29 @@ impl Covering {
     }
 }
 
-/// The grants that cover a call of this name or label, given the commands it would run.
+/// The grants that cover a call of this name or label together, given the commands it would run.
+/// None is among them that isn't needed.
 fn covering(grants: &[&Grant], name: &str, commands: &[String]) -> Option<Covering> {
-    grants
-        .iter()
-        .position(|grant| grant.covers(name, commands))
-        .map(|position| Covering(vec![position]))
+    if let Some(one) = grants.iter().position(|grant| grant.covers(name, commands)) {
+        return Some(Covering(vec![one]));
+    }
+    let mut needed: Vec<usize> = (0..grants.len()).collect();
+    let cover = |these: &[usize]| {
+        let these = these.iter().filter_map(|one| grants.get(*one).copied());
+        all_cover(these, name, commands)
+    };
+    if !cover(&needed) {
+        return None;
+    }
+    for one in (0..grants.len()).rev() {
+        let without: Vec<usize> = needed
+            .iter()
+            .copied()
+            .filter(|other| *other != one)
+            .collect();
+        if cover(&without) {
+            needed = without;
+        }
+    }
+    Some(Covering(needed))
 }

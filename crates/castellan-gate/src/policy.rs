@@ -257,11 +257,19 @@ impl Rule {
         if lists.iter().all(|(_, list)| list.is_empty()) {
             let hint = "say at least one of tool, domain, effects, caller, surface, command, path \
                         and host; tool = \"*\" is every tool";
-            return Err(bad("policy", "the rule says nothing of when it holds".to_owned(), hint));
+            return Err(bad(
+                "policy",
+                "the rule says nothing of when it holds".to_owned(),
+                hint,
+            ));
         }
         for (key, list) in lists {
             if list.iter().any(|entry| entry.trim().is_empty()) {
-                return Err(bad(key, "it is empty".to_owned(), "leave the key out, or fill it in"));
+                return Err(bad(
+                    key,
+                    "it is empty".to_owned(),
+                    "leave the key out, or fill it in",
+                ));
             }
         }
         let matters = [&text.command, &text.path, &text.host];
@@ -281,13 +289,25 @@ impl Rule {
         let matter = if !text.command.is_empty() {
             commands_run(&text, catalog)?;
             let patterns = text.command.iter().map(|one| CommandPattern::new(one));
-            Matter::Commands(patterns.collect::<Result<_, _>>().map_err(problem("command"))?)
+            Matter::Commands(
+                patterns
+                    .collect::<Result<_, _>>()
+                    .map_err(problem("command"))?,
+            )
         } else if !text.path.is_empty() {
             let patterns = text.path.iter().map(|one| PathPattern::new(one, home));
-            Matter::Paths(patterns.collect::<Result<_, _>>().map_err(problem("path"))?)
+            Matter::Paths(
+                patterns
+                    .collect::<Result<_, _>>()
+                    .map_err(problem("path"))?,
+            )
         } else if !text.host.is_empty() {
             let patterns = text.host.iter().map(|one| HostPattern::new(one));
-            Matter::Hosts(patterns.collect::<Result<_, _>>().map_err(problem("host"))?)
+            Matter::Hosts(
+                patterns
+                    .collect::<Result<_, _>>()
+                    .map_err(problem("host"))?,
+            )
         } else {
             Matter::All
         };
@@ -444,7 +464,11 @@ fn domains_exist(text: &RuleText, catalog: &Catalog) -> Result<(), BadRule> {
     let mut names: Vec<&str> = catalog.specs().map(|spec| spec.domain.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    match text.domain.iter().find(|one| !names.contains(&one.as_str())) {
+    match text
+        .domain
+        .iter()
+        .find(|one| !names.contains(&one.as_str()))
+    {
         Some(name) => Err(unknown("domain", name, "a domain of tools", &names)),
         None => Ok(()),
     }

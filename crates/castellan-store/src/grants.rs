@@ -95,6 +95,19 @@ pub struct GrantRow {
     pub last_used: Option<Timestamp>,
 }
 
+impl GrantRow {
+    /// What it permits and where, in words: `bash:cargo test` in every session.
+    #[must_use]
+    pub fn described(&self) -> String {
+        let place = match &self.place {
+            Place::Session(id) => format!("in session {id}"),
+            Place::Project(folder) => format!("in {}", folder.display()),
+            Place::Everywhere => "everywhere".to_owned(),
+        };
+        format!("`{}` {place}", self.grant)
+    }
+}
+
 /// Calls that a grant let through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {

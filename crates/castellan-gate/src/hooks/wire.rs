@@ -345,11 +345,13 @@ mod tests {
 
     #[test]
     fn a_remark_is_for_the_model_and_a_failure_is_said() {
-        let said = |code, stdout: &str, stderr: &str| {
-            remark(code, stdout.as_bytes(), stderr.as_bytes())
-        };
+        let said =
+            |code, stdout: &str, stderr: &str| remark(code, stdout.as_bytes(), stderr.as_bytes());
         assert_eq!(said(0, "", "noise"), None);
-        assert_eq!(said(2, "", "run the formatter\n").unwrap(), "run the formatter");
+        assert_eq!(
+            said(2, "", "run the formatter\n").unwrap(),
+            "run the formatter"
+        );
         let context = r#"{"hookSpecificOutput": {"additionalContext": "see docs"}}"#;
         assert_eq!(said(0, context, "").unwrap(), "see docs");
         assert_eq!(

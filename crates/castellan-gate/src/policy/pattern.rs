@@ -25,7 +25,10 @@ const STEPS: usize = 20_000;
 impl CommandPattern {
     pub(super) fn new(text: &str) -> Result<Self, Problem> {
         const HINT: &str = "write how a command begins, such as \"git push\" or \"npm run *\"";
-        if let Some(letter) = text.chars().find(|letter| "\"'`$;|&<>(){}\\\n".contains(*letter)) {
+        if let Some(letter) = text
+            .chars()
+            .find(|letter| "\"'`$;|&<>(){}\\\n".contains(*letter))
+        {
             let what = format!("`{text}` has `{letter}`, which is no plain word");
             return Err((what, HINT));
         }
@@ -276,11 +279,9 @@ impl PathPattern {
         let written = base.join(&self.fixed);
         let real = resolved(&written);
         for root in [&written, &real] {
-            let matches = path.strip_prefix(root).is_ok_and(|below| {
-                self.rest
-                    .as_ref()
-                    .is_none_or(|rest| holds(rest, below))
-            });
+            let matches = path
+                .strip_prefix(root)
+                .is_ok_and(|below| self.rest.as_ref().is_none_or(|rest| holds(rest, below)));
             if matches {
                 return Match::Yes;
             }
@@ -342,9 +343,10 @@ impl HostPattern {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let found = self.0 == "*"
             || self.0 == host
-            || self.0.strip_prefix('*').is_some_and(|domain| {
-                host.strip_suffix(domain).is_some_and(|sub| !sub.is_empty())
-            });
+            || self
+                .0
+                .strip_prefix('*')
+                .is_some_and(|domain| host.strip_suffix(domain).is_some_and(|sub| !sub.is_empty()));
         if found { Match::Yes } else { Match::No }
     }
 }

@@ -1,0 +1,1 @@
+//! Rules and hostile spellings.
