@@ -5,7 +5,7 @@
 //! and how they answer is the shape people know from other agents' hooks, so that their scripts can
 //! be used as they are ([`wire`] has both sides).
 
-pub(crate) mod wire;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +58,12 @@ impl Hook {
             .join(" ");
         format!("hook {}", shorten(&line, NAMED))
     }
+}
+
+/// Whether this is the name of one of our tools that hooks written for other agents know it by.
+#[must_use]
+pub fn is_familiar(name: &str) -> bool {
+    wire::is_familiar(name)
 }
 
 /// Which tools a hook is about: names with `*`, several with `|` between them.
@@ -148,6 +154,18 @@ impl HookList {
             hooks,
             runner: Some(runner),
         }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.hooks.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.hooks.is_empty()
     }
 
     fn about(&self, event: HookEvent, tool: &str) -> Vec<(&Hook, &dyn Hooks)> {

@@ -41,6 +41,11 @@ pub(super) fn familiar(tool: &str) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
+/// Whether this is a familiar name.
+pub(super) fn is_familiar(name: &str) -> bool {
+    FAMILIAR.iter().any(|(_, familiar)| *familiar == name)
+}
+
 /// What a hook says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Saying {
