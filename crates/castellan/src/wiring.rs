@@ -131,6 +131,7 @@ impl World {
             traces: self.home.traces(),
             permission,
             rules: Arc::new(self.project_rules()),
+            patience: self.config.tools.approval_timeout.map(Duration::from_secs),
             max_turns: max_turns.unwrap_or(self.config.session.max_turns),
             version: env!("CARGO_PKG_VERSION"),
         }

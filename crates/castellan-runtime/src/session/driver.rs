@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use castellan_core::caller::Claim;
 use castellan_core::event::{Always, Answer, ApprovalItem, Scope, State as Activity, TurnEnd};
@@ -13,6 +14,7 @@ use castellan_core::{
     CallId, Caller, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, ModelError, ModelEvent,
     ModelReply, ModelRequest, Outcome, Principal, Recorded, SessionId, Surface,
 };
+use castellan_gate::gate::TIMEOUT;
 use castellan_gate::policy::{Policy, ProjectRules};
 use castellan_gate::trace::Trace;
 use castellan_gate::{Batch, Gate, Handled, Permission, Recorder as _};
@@ -56,6 +58,8 @@ pub struct Parts {
     pub permission: Permission,
     /// Where the rules of a project come from.
     pub rules: Arc<dyn ProjectRules>,
+    /// How long a question may stay open before it counts as denied; `None` for ever.
+    pub patience: Option<Duration>,
     /// How often a turn may ask the model.
     pub max_turns: u32,
     /// The version of this program.
@@ -394,6 +398,7 @@ impl Session {
                     return self.end(end, None).await;
                 }
                 _ if cancel.is_cancelled() => return self.cancelled().await,
+                Step::Handle(_) if self.expire() => self.journal.commit().await?,
                 Step::Handle(calls) => {
                     self.activity(Activity::Running);
                     if let Handled::Waiting(cycle_id) = self.handle(&calls, &cancel).await? {
@@ -426,6 +431,35 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Denies what has been asked for too long; whether there was any.
+    fn expire(&self) -> bool {
+        let Some(patience) = self.parts.patience else {
+            return false;
+        };
+        let patience = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        let latest = self.parts.clock.now().0.saturating_sub(patience);
+        let expired: Vec<(CycleId, CallId)> = self.journal.read(|state| {
+            state
+                .open_calls()
+                .filter(|call| call.answer.is_none() && call.asked_at.0 <= latest)
+                .filter_map(|call| Some((call.asked.as_ref()?.cycle_id, call.issued.call_id)))
+                .collect()
+        });
+        let Some((cycle_id, _)) = expired.first().copied() else {
+            return false;
+        };
+        let deny = |(_, call_id): &(CycleId, CallId)| Answer {
+            feedback: "nobody answered in time".to_owned(),
+            ..Answer::new(*call_id, false)
+        };
+        self.journal.note(Event::ApprovalResolved {
+            cycle_id,
+            by: TIMEOUT.to_owned(),
+            answers: expired.iter().map(deny).collect(),
+        });
+        true
     }
 
     fn activity(&self, state: Activity) {

@@ -33,6 +33,8 @@ pub struct CallState {
     pub read_only: bool,
     /// What a person was last asked about it.
     pub asked: Option<Asked>,
+    /// When they were asked.
+    pub asked_at: Timestamp,
     /// What was decided.
     pub answer: Option<Answer>,
     /// Who decided.
@@ -174,6 +176,7 @@ impl State {
                     };
                     self.on_call(item.call_id, |call| {
                         call.asked = Some(asked);
+                        call.asked_at = recorded.ts;
                         call.answer = None;
                         call.answered_by = None;
                     });
@@ -240,6 +243,7 @@ impl State {
                     name: None,
                     read_only: false,
                     asked: None,
+                    asked_at: Timestamp(0),
                     answer: None,
                     answered_by: None,
                     started: false,

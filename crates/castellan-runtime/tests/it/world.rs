@@ -230,6 +230,7 @@ fn parts(
             skip: true,
         },
         rules: Arc::new(NoProjectRules),
+        patience: None,
         max_turns: 10,
         version: "0",
     }
