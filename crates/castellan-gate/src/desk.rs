@@ -159,7 +159,10 @@ impl<'a> Desk<'a> {
         let mut listeners = Vec::with_capacity(allowed.len());
         let left = Left::default();
         for (pending, mut prepared) in allowed {
-            self.gate.count_uses(&prepared.grants);
+            // A person's own yes uses no permission up, not even the one that came with it.
+            if pending.answer.is_none() {
+                self.gate.count_uses(&prepared.grants);
+            }
             listeners.push(self.listener(&mut prepared));
             let feedback = pending
                 .answer
