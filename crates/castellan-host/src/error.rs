@@ -52,7 +52,9 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// A command that is too long to be handed to the helper.
-    #[error("hand the command to the shell helper: it is {bytes} bytes with its input, more than 16 MiB")]
+    #[error(
+        "hand the command to the shell helper: it is {bytes} bytes with its input, more than 16 MiB"
+    )]
     JobTooLong {
         /// How long it is, written down.
         bytes: usize,

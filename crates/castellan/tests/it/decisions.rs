@@ -253,7 +253,7 @@ fn a_rule_about_paths_holds_for_every_spelling() {
     let calls = [("write_file", json!({"path": "new", "content": "x"}))];
     assert_eq!(turn(&home, rules, &[], &calls).code, 3);
     // A search through all of it would read what is denied.
-    let calls = [("search", json!({"pattern": "s3cret"}))];
+    let calls = [("search", json!({"query": "s3cret"}))];
     assert_eq!(turn(&home, rules, &["--skip-permissions"], &calls).code, 3);
 }
 
