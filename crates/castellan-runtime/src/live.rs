@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
 use castellan_core::{CancelSource, Clock, CycleId, ModelError, PictureRef, Recorded, SessionId};
+use castellan_gate::gate::TIMEOUT;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::error::Error;
@@ -23,8 +24,6 @@ use crate::session::driver::{Session, TurnOutcome};
 pub const QUEUE_LIMIT: usize = 32;
 /// How many wishes may wait for the driver.
 const WISHES: usize = 16;
-/// Who decides when nobody answers in time.
-const TIMEOUT: &str = "timeout";
 
 /// An open round of asking.
 #[derive(Debug, Clone, PartialEq, Eq)]

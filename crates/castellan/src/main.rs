@@ -117,6 +117,7 @@ async fn dispatch(
             commands::trace::stats(&file, args.json)
         }
         Command::Audit(args) => commands::audit::run(&world, &args).await,
+        Command::Grants(args) => commands::grants::run(&world, &args).await,
         Command::Doctor | Command::Config(_) | Command::Events => Ok(()),
     }
 }

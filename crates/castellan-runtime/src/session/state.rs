@@ -37,8 +37,12 @@ pub struct CallState {
     pub read_only: bool,
     /// What a person was last asked about it.
     pub asked: Option<Asked>,
-    /// What a person decided.
+    /// When they were asked.
+    pub asked_at: Timestamp,
+    /// What was decided.
     pub answer: Option<Answer>,
+    /// Who decided.
+    pub answered_by: Option<String>,
     /// Whether it was recorded as started.
     pub started: bool,
     /// What it came to.
@@ -181,13 +185,17 @@ impl State {
                     };
                     self.on_call(item.call_id, |call| {
                         call.asked = Some(asked);
+                        call.asked_at = recorded.ts;
                         call.answer = None;
+                        call.answered_by = None;
                     });
                 }
             }
             Event::ApprovalResolved {
-                cycle_id, answers, ..
-            } => self.decided(*cycle_id, answers),
+                cycle_id,
+                by,
+                answers,
+            } => self.decided(*cycle_id, by, answers),
             Event::ToolResult {
                 call_id,
                 output,
@@ -249,7 +257,9 @@ impl State {
                     name: None,
                     read_only: false,
                     asked: None,
+                    asked_at: Timestamp(0),
                     answer: None,
+                    answered_by: None,
                     started: false,
                     result: None,
                 })
@@ -258,7 +268,7 @@ impl State {
     }
 
     /// An answer to an earlier round says nothing about the present one.
-    fn decided(&mut self, cycle_id: CycleId, answers: &[Answer]) {
+    fn decided(&mut self, cycle_id: CycleId, by: &str, answers: &[Answer]) {
         for answer in answers {
             self.on_call(answer.call_id, |call| {
                 if call
@@ -267,6 +277,7 @@ impl State {
                     .is_some_and(|asked| asked.cycle_id == cycle_id)
                 {
                     call.answer = Some(answer.clone());
+                    call.answered_by = Some(by.to_owned());
                 }
             });
         }

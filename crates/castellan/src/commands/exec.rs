@@ -263,8 +263,14 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
                 "an approval is needed and nobody can be asked: {}",
                 what.join("; ")
             );
+            // What offers no permission is not let through by one either.
+            let allow = if items.iter().any(|item| item.grants.is_empty()) {
+                "nothing allows it in advance: a person must answer".to_owned()
+            } else {
+                format!("allow it and go on: {resume}{yes}")
+            };
             Err(CommandError::new(Kind::Approval, text)
-                .hint(format!("allow it and go on: {resume}{yes}"))
+                .hint(allow)
                 .hint(format!("or ask for something else: {resume} \"…\"")))
         }
     }

@@ -7,6 +7,7 @@
 mod bad_input;
 mod catalog;
 mod crash;
+mod decisions;
 mod exec;
 mod pictures;
 mod program;
