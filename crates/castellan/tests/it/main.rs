@@ -10,3 +10,4 @@ mod crash;
 mod exec;
 mod program;
 mod shell;
+mod wire;
