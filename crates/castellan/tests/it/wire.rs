@@ -95,7 +95,7 @@ fn calls_under_a_constant_id_run_once_each_and_keep_their_own_results() {
     home.write_config(&config(&server));
     let mut id = None;
     for turn in 0..4 {
-        home.write(&format!("{turn}.txt"), &format!("content {turn}\n"));
+        home.write(format!("{turn}.txt"), format!("content {turn}\n"));
         let call = json!({"tool_calls": [{"index": 0, "id": "call_0", "function": {
             "name": "read_file", "arguments": json!({"path": format!("{turn}.txt")}).to_string()}}]});
         server.push(answer(&call, "tool_calls"));
