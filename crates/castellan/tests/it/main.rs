@@ -13,3 +13,4 @@ mod pictures;
 mod program;
 mod sandbox;
 mod shell;
+mod wire;
