@@ -25,6 +25,7 @@ use crate::cancel::Cancel;
 use crate::id::{CallId, SessionId};
 use crate::model::Model;
 use crate::outcome::Outcome;
+use crate::picture::Picture;
 use crate::port::{Elicitation, Overflow, Progress};
 use crate::secret::Redaction;
 use crate::time::Clock;
@@ -364,6 +365,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// What it leaves behind in the session.
     pub session: Vec<SessionEffect>,
+    /// Pictures for a model that sees; the outcome says in words what they are.
+    pub pictures: Vec<Picture>,
 }
 
 impl From<Outcome> for Report {
@@ -371,6 +374,7 @@ impl From<Outcome> for Report {
         Self {
             outcome,
             session: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 }

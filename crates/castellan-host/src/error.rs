@@ -59,6 +59,14 @@ pub enum Error {
         /// Why it could not be written down.
         source: serde_json::Error,
     },
+    /// A command that is too long to be handed to the helper.
+    #[error(
+        "hand the command to the shell helper: it is {bytes} bytes with its input, more than 16 MiB"
+    )]
+    JobTooLong {
+        /// How long it is, written down.
+        bytes: usize,
+    },
     /// A system call on our own process failed.
     #[error("{action}")]
     System {
@@ -95,7 +103,7 @@ impl Error {
             Self::HelperStart { .. } | Self::HelperEnded { .. } => ErrorKind::Helper,
             Self::WorkingFolder { .. } => ErrorKind::WorkingFolder,
             Self::ProgramNotFound { .. } => ErrorKind::ProgramNotFound,
-            Self::Start { .. } | Self::Job { .. } => ErrorKind::Start,
+            Self::Start { .. } | Self::Job { .. } | Self::JobTooLong { .. } => ErrorKind::Start,
             Self::Sandbox { .. } => ErrorKind::Sandbox,
             Self::System { .. } => ErrorKind::System,
         }

@@ -15,6 +15,7 @@ pub mod children;
 pub mod env;
 pub mod error;
 pub mod helper;
+pub mod hooks;
 pub mod http;
 pub mod sandbox;
 pub mod shell;

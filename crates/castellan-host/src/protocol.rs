@@ -72,6 +72,9 @@ pub(crate) struct Job {
     pub(crate) cwd: PathBuf,
     /// The whole environment: nothing is inherited.
     pub(crate) env: Vec<(String, String)>,
+    /// What the command reads; nothing where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) input: Option<String>,
     pub(crate) timeout_ms: u64,
     /// Time between the polite and the final signal after a timeout.
     pub(crate) term_grace_ms: u64,

@@ -26,7 +26,9 @@ use crate::children::{self, Registration, Sweep, bear, end_orphans};
 use crate::error::Error;
 use crate::helper::HELPER_ARG;
 use crate::procfs::Process;
-use crate::protocol::{CANCEL, Ended, FRAME_LIMIT, Frame, HEADER, Job, Refused, Report, Survivor};
+use crate::protocol::{
+    CANCEL, Ended, FRAME_LIMIT, Frame, HEADER, JOB_LIMIT, Job, Refused, Report, Survivor,
+};
 use crate::sandbox::{Sandbox, SandboxPolicy};
 
 /// How long a helper may be silent past the command's deadline before it is taken for lost: a
@@ -94,6 +96,9 @@ pub struct ShellJob {
     pub cwd: PathBuf,
     /// Its whole environment; nothing is inherited.
     pub env: Vec<(String, String)>,
+    /// What it reads on its standard input, which is closed after that; where it is missing there is
+    /// nothing to read. A command that does not read it is not held up.
+    pub input: Option<String>,
     /// After this long everything is asked to end.
     pub timeout: Duration,
     /// Time between being asked to end and being killed, after the timeout.
@@ -116,6 +121,7 @@ impl ShellJob {
             args: vec!["-c".to_owned(), text.into()],
             cwd: cwd.into(),
             env,
+            input: None,
             timeout,
             term_grace: Duration::from_secs(2),
             sandbox: None,
@@ -487,11 +493,15 @@ fn message(job: &ShellJob) -> Result<Vec<u8>, Error> {
         args: job.args.clone(),
         cwd: job.cwd.clone(),
         env: job.env.clone(),
+        input: job.input.clone(),
         timeout_ms: milliseconds(job.timeout.min(LONGEST)),
         term_grace_ms: milliseconds(job.term_grace.min(LONGEST)),
         sandbox: job.sandbox.clone(),
     })
     .map_err(|source| Error::Job { source })?;
+    if text.len() > JOB_LIMIT {
+        return Err(Error::JobTooLong { bytes: text.len() });
+    }
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
     let mut message = length.to_le_bytes().to_vec();
     message.extend_from_slice(&text);

@@ -86,7 +86,8 @@ fn begin(job: &Job, policy: &SandboxPolicy) -> Result<(Child, Inside), String> {
         Rung::Landlock { .. } => (Path::new(&own), Vec::new()),
         Rung::None { why } => return Err(format!("there is none: {why}")),
     };
-    let child = spawn(program, arguments.into_iter().chain(inside))
+    let arguments = arguments.into_iter().chain(inside);
+    let child = spawn(program, arguments, Streams::of(job))
         .map_err(|error| format!("{} can't be started: {error}", program.display()))?;
     let inside = Inside {
         pipe: hears,
@@ -99,11 +100,15 @@ fn begin(job: &Job, policy: &SandboxPolicy) -> Result<(Child, Inside), String> {
     clippy::disallowed_methods,
     reason = "the place where a sandbox is born"
 )]
-fn spawn(program: &Path, arguments: impl Iterator<Item = OsString>) -> io::Result<Child> {
+fn spawn(
+    program: &Path,
+    arguments: impl Iterator<Item = OsString>,
+    streams: Streams,
+) -> io::Result<Child> {
     use std::os::unix::process::CommandExt as _;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().process_group(0);
-    Streams::Piped.set(&mut command);
+    streams.set(&mut command);
     command.spawn()
 }
 

@@ -85,7 +85,7 @@ fn serve() -> io::Result<()> {
     // only after that: an end of the child in between is looked for when supervision begins.
     SigSet::empty().thread_set_mask()?;
     let child = match &job.sandbox {
-        None => start(&job, Streams::Piped).map(|child| (child, None)),
+        None => start(&job, Streams::of(&job)).map(|child| (child, None)),
         Some(policy) => enclosed::start(&job, policy).map(|(child, inside)| (child, Some(inside))),
     };
     signals.thread_block()?;
@@ -106,16 +106,30 @@ fn serve() -> io::Result<()> {
 enum Streams {
     /// No input, two pipes.
     Piped,
+    /// A pipe to read from, two pipes.
+    Fed,
     /// What this process has, which is that already.
     Inherited,
 }
 
 impl Streams {
+    /// Those of a job.
+    const fn of(job: &Job) -> Self {
+        match job.input {
+            Some(_) => Self::Fed,
+            None => Self::Piped,
+        }
+    }
+
     /// Puts them into a command.
     fn set(self, command: &mut Command) {
         match self {
             Self::Piped => command
                 .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+            Self::Fed => command
+                .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
             Self::Inherited => command

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{getpid, read};
+use nix::unistd::{getpid, read, write};
 
 use super::enclosed::{Inside, complaint};
 use super::family::{Family, Fate};
@@ -83,6 +83,33 @@ struct Enclosure {
     landlock: Option<u32>,
 }
 
+/// What the command is still to be given to read.
+#[derive(Debug)]
+struct Input {
+    pipe: OwnedFd,
+    text: Vec<u8>,
+    /// How much of it has been written.
+    given: usize,
+}
+
+impl Input {
+    /// Writes what the pipe takes; false once there is nothing more to do.
+    fn give(&mut self) -> bool {
+        loop {
+            let Some(rest) = self.text.get(self.given..).filter(|rest| !rest.is_empty()) else {
+                return false;
+            };
+            match write(self.pipe.as_fd(), rest) {
+                Ok(length) => self.given += length,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return true,
+                // Nobody reads it any more.
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
 /// One command under supervision.
 #[derive(Debug)]
 pub(super) struct Supervisor {
@@ -100,6 +127,7 @@ pub(super) struct Supervisor {
     family: Family,
     link: Link,
     owner_gone: bool,
+    input: Option<Input>,
     outputs: Vec<Output>,
     signals: SignalFd,
     term_grace: Duration,
@@ -136,6 +164,14 @@ impl Supervisor {
         for output in &outputs {
             set_nonblocking(output.pipe.as_fd())?;
         }
+        let input = child.stdin.take().map(|pipe| Input {
+            pipe: pipe.into(),
+            text: job.input.clone().unwrap_or_default().into_bytes(),
+            given: 0,
+        });
+        if let Some(input) = &input {
+            set_nonblocking(input.pipe.as_fd())?;
+        }
         let main = i32::try_from(child.id()).unwrap_or(i32::MAX);
         let timeout = Duration::from_millis(job.timeout_ms);
         let own = getpid().as_raw();
@@ -161,6 +197,7 @@ impl Supervisor {
             family,
             link,
             owner_gone: false,
+            input,
             outputs,
             signals: SignalFd::with_flags(signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?,
             term_grace: Duration::from_millis(job.term_grace_ms),
@@ -178,6 +215,10 @@ impl Supervisor {
             self.advance();
             if matches!(self.phase, Phase::Over) && (self.owner_gone || self.outputs.is_empty()) {
                 break;
+            }
+            // Dropping it closes the pipe, which is the end of what there is to read.
+            if self.fate.is_some() || self.input.as_mut().is_some_and(|input| !input.give()) {
+                self.input = None;
             }
             self.wait()?;
             self.forward();
@@ -373,6 +414,9 @@ impl Supervisor {
                     .iter()
                     .map(|one| PollFd::new(one.pipe.as_fd(), PollFlags::POLLIN)),
             );
+        }
+        if let Some(input) = &self.input {
+            fds.push(PollFd::new(input.pipe.as_fd(), PollFlags::POLLOUT));
         }
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod owner;

@@ -1,18 +1,21 @@
 //! `castellan doctor`: looks at everything a session needs and says what is wrong with it.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::CancelSource;
+use castellan_gate::policy::ProjectRules as _;
 use castellan_host::Environment;
 use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
 
-use crate::config::Config;
+use crate::config::{Config, PROJECT_RULES, RulesInProject};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::{Choice, search};
 use crate::output::line;
-use crate::wiring::{open_store, sandbox};
+use crate::wiring::{build_catalog, build_guards, open_store, sandbox};
 
 /// How many writable folders are named.
 const FOLDERS: usize = 8;
@@ -37,6 +40,7 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
         ("secrets", secrets(&environment)),
     ];
     let config = config.unwrap_or_default();
+    findings.push(("rules", rules(&environment, &home, &config)));
     findings.push(("database", database(&home, &config).await));
     findings.push(("shell", shell(&environment).await));
     findings.push(("sandbox", enclosure(&config, &home, &environment).await));
@@ -92,6 +96,42 @@ fn configuration(home: &Home, error: Option<&CommandError>) -> Finding {
         None if home.config.exists() => Finding::Good(path.to_string()),
         None => Finding::Good(format!("all defaults; {path} does not exist")),
     }
+}
+
+/// The user's rules and hooks, and the rules of the project in the current folder.
+fn rules(environment: &Environment, home: &Home, config: &Config) -> Finding {
+    let shell = Shell::new(HelperCommand::own());
+    let found = build_catalog(environment, home, config, &shell).and_then(|catalog| {
+        let catalog = Arc::new(catalog);
+        let guards = build_guards(environment, home, config, &catalog, &shell)?;
+        let project = RulesInProject {
+            catalog,
+            home: environment.home().map(Path::to_owned),
+        };
+        Ok((guards, project.read(environment.cwd())?))
+    });
+    match found {
+        Err(error) => Finding::Bad(error.text()),
+        Ok((guards, project)) => {
+            let mut text = format!(
+                "{}, {}",
+                counted(guards.policy.len(), "rule"),
+                counted(guards.hooks.len(), "hook")
+            );
+            if !project.is_empty() {
+                text.push_str(&format!(
+                    "; {} in {PROJECT_RULES} of this folder",
+                    counted(project.len(), "rule")
+                ));
+            }
+            Finding::Good(text)
+        }
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 fn secrets(environment: &Environment) -> Finding {

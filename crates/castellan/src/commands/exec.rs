@@ -16,6 +16,7 @@ use castellan_runtime::{Session, TurnOutcome};
 use castellan_store::{Store, audit, sessions};
 use castellan_tools::bash::OUTSIDE_SANDBOX;
 
+use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
@@ -36,6 +37,9 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
+    if prompt.is_none() && !args.attach.is_empty() {
+        return Err(CommandError::usage("--attach needs a prompt to go with"));
+    }
     if resumed.is_some() && args.cwd.is_some() {
         return Err(
             CommandError::usage("--cwd can't change where a stored session works")
@@ -62,7 +66,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         None => Session::begin(parts, &cwd, &world.user())?,
     };
     match prompt {
-        Some(text) => session.say(text),
+        Some(text) => say(world, &mut session, text, &args).await?,
         None => session.take_up()?,
     }
     let turn = drive(&mut session).await;
@@ -72,6 +76,25 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     drop(session);
     tidy_audit(&store, &*world.clock).await;
     end.and(printed)
+}
+
+/// Says the prompt with what is attached to it.
+async fn say(
+    world: &World,
+    session: &mut Session,
+    mut text: String,
+    args: &Exec,
+) -> Result<(), CommandError> {
+    let mut pictures = Vec::new();
+    for file in &args.attach {
+        let path = world.environment.cwd().join(file);
+        match attach(&path, Arc::clone(&world.parser), &session.album()).await? {
+            Attachment::Text(block) => text = format!("{text}\n\n{block}"),
+            Attachment::Picture(picture) => pictures.push(picture),
+        }
+    }
+    session.say_with(text, pictures);
+    Ok(())
 }
 
 /// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
@@ -212,11 +235,8 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
             Err(CommandError::failed("cancelled").hint(format!("go on with: {resume}")))
         }
         TurnOutcome::Over(TurnEnd::Failed, failure) => {
-            let ModelError { message, hint, .. } = failure.unwrap_or_else(|| ModelError {
-                code: ErrorCode::Internal,
-                message: "the turn failed".to_owned(),
-                hint: String::new(),
-            });
+            let ModelError { message, hint, .. } =
+                failure.unwrap_or_else(|| ModelError::new(ErrorCode::Internal, "the turn failed"));
             Err(CommandError::failed(message)
                 .hint(hint)
                 .hint(format!("go on with: {resume}")))
@@ -243,8 +263,14 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
                 "an approval is needed and nobody can be asked: {}",
                 what.join("; ")
             );
+            // What offers no permission is not let through by one either.
+            let allow = if items.iter().any(|item| item.grants.is_empty()) {
+                "nothing allows it in advance: a person must answer".to_owned()
+            } else {
+                format!("allow it and go on: {resume}{yes}")
+            };
             Err(CommandError::new(Kind::Approval, text)
-                .hint(format!("allow it and go on: {resume}{yes}"))
+                .hint(allow)
                 .hint(format!("or ask for something else: {resume} \"…\"")))
         }
     }

@@ -7,7 +7,9 @@
 mod bad_input;
 mod catalog;
 mod crash;
+mod decisions;
 mod exec;
+mod pictures;
 mod program;
 // Says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
