@@ -395,7 +395,7 @@ mod tests {
             ),
             (
                 "\n[sandbox]\nwrite = [\n  \"/srv\",\n  \"data\",\n]",
-                "line 5",
+                "line 3",
                 "`data` is relative",
             ),
             (

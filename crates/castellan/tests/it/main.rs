@@ -11,6 +11,8 @@ mod decisions;
 mod exec;
 mod pictures;
 mod program;
+// Says `cfg(test)` again, because that is what the lints for tests go by.
+#[cfg(test)]
 mod sandbox;
 mod shell;
 mod wire;
