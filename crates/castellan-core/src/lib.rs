@@ -15,6 +15,7 @@ pub mod bm25;
 pub mod caller;
 pub mod cancel;
 pub mod code;
+pub mod command;
 pub mod event;
 pub mod grant;
 pub mod id;
