@@ -69,9 +69,12 @@ pub(crate) struct Keyboard {
     orders: SyncSender<Order>,
     inputs: mpsc::Receiver<Input>,
     broken: Arc<AtomicBool>,
+    repaint: Repaint,
     reach: Reach,
 }
 
+/// Draws the prompt anew.
+pub(crate) type Repaint = Arc<dyn Fn() + Send + Sync>;
 /// The status line, which the prompt shows as it is at that moment.
 pub(crate) type SharedStatus = Arc<Mutex<Status>>;
 
@@ -80,12 +83,13 @@ impl Keyboard {
         let (orders, ordered) = sync_channel(1);
         let (sender, inputs) = mpsc::channel(WAITING);
         let broken = Arc::new(AtomicBool::new(false));
-        let signal = Arc::clone(&broken);
+        let mut editor = line_editor(looks, history, Arc::clone(&broken));
+        let signal = editor.repaint_signal();
+        let repaint: Repaint = Arc::new(move || signal.request_repaint());
         // The thread ends with the program: nothing can end its waiting for a key.
         drop(std::thread::spawn(move || match reach {
             Reach::Lines => lines(&sender),
             Reach::Full => {
-                let editor = line_editor(looks, history, signal);
                 let prompt = StatusPrompt { status, looks };
                 let failed = Reader {
                     editor,
@@ -104,8 +108,14 @@ impl Keyboard {
             orders,
             inputs,
             broken,
+            repaint,
             reach,
         }
+    }
+
+    /// What draws the prompt anew, where there is one, after the status has changed.
+    pub(crate) fn repaint(&self) -> Repaint {
+        Arc::clone(&self.repaint)
     }
 
     /// Shows the prompt with `draft` in it.
