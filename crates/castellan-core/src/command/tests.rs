@@ -56,7 +56,7 @@ fn every_command_of_a_text_is_found_in_order() {
         ("a | b > f -x", "a b|-x"),
         ("`echo \\`a\\``", "a echo|?`a` ?`echo \\`a\\``"),
         ("[ -f x ] && [[ $a == b ]]", "[|-f|x|] [[|?$a|==|?b|]]"),
-        ("export A=b; unset A", "export|?A=b unset|A"),
+        ("export A=b; unset A", "export|A=b unset|A"),
     ] {
         assert_eq!(words(text).join(" "), expected, "{text}");
     }
