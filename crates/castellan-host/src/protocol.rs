@@ -37,6 +37,8 @@ pub(crate) enum Frame {
     Report = 3,
     /// From here on the command may have had effects; empty.
     Starting = 4,
+    /// The command runs; empty.
+    Started = 5,
 }
 
 impl Frame {
@@ -47,6 +49,7 @@ impl Frame {
             2 => Some(Self::Stderr),
             3 => Some(Self::Report),
             4 => Some(Self::Starting),
+            5 => Some(Self::Started),
             _ => None,
         }
     }
@@ -73,6 +76,9 @@ pub(crate) struct Job {
     pub(crate) timeout_ms: u64,
     /// Time between the polite and the final signal after a timeout.
     pub(crate) term_grace_ms: u64,
+    /// Whether the folder in which the command ends is wanted.
+    #[serde(default)]
+    pub(crate) follow: bool,
 }
 
 /// How it went.
@@ -86,8 +92,23 @@ pub(crate) struct Report {
     pub(crate) ended: Vec<Ended>,
     pub(crate) ended_total: usize,
     pub(crate) survivors: Vec<Survivor>,
+    #[serde(default)]
+    pub(crate) folder: Folder,
     /// Set when the command was never started.
     pub(crate) refused: Option<Refused>,
+}
+
+/// Where a command was when it ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Folder {
+    /// Not known: nobody asked, or it could not be learned.
+    #[default]
+    Unknown,
+    /// In this folder, absolute, links resolved.
+    At(String),
+    /// In a folder that no longer exists.
+    Gone,
 }
 
 /// Why a command was never started; `errno` is the system's number.

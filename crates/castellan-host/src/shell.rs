@@ -25,7 +25,9 @@ use crate::children::{self, Registration, Sweep, bear, end_orphans};
 use crate::error::Error;
 use crate::helper::HELPER_ARG;
 use crate::procfs::Process;
-use crate::protocol::{CANCEL, Ended, FRAME_LIMIT, Frame, HEADER, Job, Refused, Report, Survivor};
+use crate::protocol::{
+    CANCEL, Ended, FRAME_LIMIT, Folder, Frame, HEADER, Job, Refused, Report, Survivor,
+};
 
 /// How long a helper may be silent past the command's deadline before it is taken for lost: a
 /// command can stop the helper it runs under.
@@ -96,6 +98,8 @@ pub struct ShellJob {
     pub timeout: Duration,
     /// Time between being asked to end and being killed, after the timeout.
     pub term_grace: Duration,
+    /// Whether to learn the folder in which the command ends, see [`ShellReport::folder`].
+    pub follow: bool,
 }
 
 impl ShellJob {
@@ -113,6 +117,7 @@ impl ShellJob {
             env,
             timeout,
             term_grace: Duration::from_secs(2),
+            follow: false,
         }
     }
 }
@@ -156,6 +161,8 @@ pub struct ShellReport {
     pub ended_total: usize,
     /// Processes that could not be ended.
     pub survivors: Vec<Survivor>,
+    /// Where the command was when it ended, or when it made way for another program (`exec`).
+    pub folder: Folder,
 }
 
 /// Runs commands, each under a helper of its own. Clones share the list of helpers whose caller
@@ -199,6 +206,20 @@ impl Shell {
     pub async fn run(
         &self,
         job: ShellJob,
+        sink: impl FnMut(Stream, &[u8]),
+        cancel: Cancel,
+    ) -> Result<ShellReport, Error> {
+        self.run_told(job, || {}, sink, cancel).await
+    }
+
+    /// The same, with `on_start` called once the command runs.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); then `on_start` was not called.
+    pub async fn run_told(
+        &self,
+        job: ShellJob,
+        on_start: impl FnOnce(),
         mut sink: impl FnMut(Stream, &[u8]),
         cancel: Cancel,
     ) -> Result<ShellReport, Error> {
@@ -214,11 +235,17 @@ impl Shell {
         // A helper that dies at once breaks the pipe; what it was is learned from its status.
         drop(running.tell(&message).await);
         let mut started = false;
+        let mut on_start = Some(on_start);
         let outcome = loop {
             match running.frame(&mut watch).await {
                 Next::Frame(Frame::Stdout, content) => sink(Stream::Stdout, &content),
                 Next::Frame(Frame::Stderr, content) => sink(Stream::Stderr, &content),
                 Next::Frame(Frame::Starting, _) => started = true,
+                Next::Frame(Frame::Started, _) => {
+                    if let Some(on_start) = on_start.take() {
+                        on_start();
+                    }
+                }
                 Next::Frame(Frame::Report, content) => break serde_json::from_slice(&content).ok(),
                 Next::Overdue | Next::Nonsense | Next::End => break None,
             }
@@ -451,6 +478,7 @@ impl Lost {
             ended: self.sweep.ended,
             ended_total: self.sweep.total,
             survivors: self.sweep.survivors,
+            folder: Folder::Unknown,
         }
     }
 }
@@ -465,6 +493,7 @@ fn message(job: &ShellJob) -> Result<Vec<u8>, Error> {
         env: job.env.clone(),
         timeout_ms: milliseconds(job.timeout.min(LONGEST)),
         term_grace_ms: milliseconds(job.term_grace.min(LONGEST)),
+        follow: job.follow,
     })
     .map_err(|source| Error::Job { source })?;
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
@@ -543,6 +572,7 @@ fn from_report(report: Report, sweep: Option<Sweep>) -> ShellReport {
         ended,
         ended_total: report.ended_total + sweep.total,
         survivors: sweep.survivors,
+        folder: report.folder,
     }
 }
 

@@ -7,9 +7,11 @@
 //! never outlives an owner that was killed.
 //!
 //! It is single-threaded, starts before any async runtime, and knows nothing but its job:
-//! `link` speaks to the owner, `family` finds and ends descendants, `supervisor` is the event loop.
+//! `link` speaks to the owner, `family` finds and ends descendants, `follow` learns in which folder
+//! the command ends, `supervisor` is the event loop.
 
 mod family;
+mod follow;
 mod link;
 mod supervisor;
 
@@ -66,6 +68,9 @@ fn serve() -> io::Result<()> {
     // only after that: an end of the child in between is looked for when supervision begins.
     SigSet::empty().thread_set_mask()?;
     let child = start(&job);
+    if child.is_ok() {
+        Frame::Started.append(&[], link.out());
+    }
     signals.thread_block()?;
     match child {
         Ok(child) => Supervisor::new(child, &job, link, &signals)?.run(),
@@ -98,7 +103,8 @@ fn start(job: &Job) -> Result<Child, Refused> {
             errno: errno(&error),
         });
     }
-    Command::new(&job.program)
+    let mut command = Command::new(&job.program);
+    command
         .args(&job.args)
         .current_dir(&job.cwd)
         .env_clear()
@@ -106,11 +112,13 @@ fn start(job: &Job) -> Result<Child, Refused> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| Refused::Program {
-            errno: errno(&error),
-        })
+        .process_group(0);
+    if job.follow {
+        follow::prepare(&mut command);
+    }
+    command.spawn().map_err(|error| Refused::Program {
+        errno: errno(&error),
+    })
 }
 
 /// The system's number for an error; an error of the library itself (a NUL byte in a string) reads

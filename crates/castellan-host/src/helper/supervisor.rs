@@ -4,7 +4,6 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::Child;
 use std::time::Duration;
 
@@ -14,10 +13,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpid, read};
+use rustix::process::{WaitOptions, WaitStatus, wait};
 
 use super::family::{Family, Fate};
+use super::follow::Follower;
 use super::link::{Link, Wish, set_nonblocking};
-use crate::protocol::{Frame, Job, Report};
+use crate::protocol::{Folder, Frame, Job, Report};
 use crate::system::SystemClock;
 
 /// How long processes left behind may go on by themselves: enough for the `tee` of a process
@@ -71,7 +72,8 @@ struct Output {
 #[derive(Debug)]
 pub(super) struct Supervisor {
     clock: SystemClock,
-    child: Child,
+    main: i32,
+    follower: Option<Follower>,
     fate: Option<Fate>,
     elapsed: Option<Duration>,
     /// Whether no child is left to wait for.
@@ -118,7 +120,8 @@ impl Supervisor {
         let deadline = clock.monotonic() + Duration::from_millis(job.timeout_ms);
         Ok(Self {
             clock,
-            child,
+            main,
+            follower: job.follow.then(|| Follower::new(main, job)),
             fate: None,
             elapsed: None,
             alone: false,
@@ -306,27 +309,40 @@ impl Supervisor {
         }
     }
 
-    /// Takes note of children that have ended.
+    /// Takes note of children that have ended, and lets the command go on where it was stopped for
+    /// us.
     fn reap(&mut self) {
-        // The command itself through the standard library, which knows every signal there is.
-        if self.fate.is_none()
-            && let Ok(Some(status)) = self.child.try_wait()
-        {
-            self.fate = status
-                .code()
-                .map(Fate::Exited)
-                .or_else(|| status.signal().map(Fate::Signalled));
-        }
-        let (fate, alone) = self.family.reap();
-        self.alone = alone;
-        self.fate = self.fate.or(fate);
-        if self.fate.is_none() && alone {
-            // Its status was lost to the wait above, see there.
+        self.alone = loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if pid.as_raw_nonzero().get() == self.main {
+                        self.heard_of_main(status);
+                    }
+                }
+                Ok(None) => break false,
+                Err(error) if error == rustix::io::Errno::INTR => {}
+                Err(_) => break true,
+            }
+        };
+        if self.fate.is_none() && self.alone {
+            // It can't be: only this function waits. Without an end there would be none.
             self.fate = Some(Fate::Signalled(0));
         }
         if self.fate.is_some() && self.elapsed.is_none() {
             self.elapsed = Some(self.clock.monotonic());
         }
+    }
+
+    fn heard_of_main(&mut self, status: WaitStatus) {
+        if status.stopped() {
+            if let Some(follower) = &mut self.follower {
+                follower.stopped(status.as_raw());
+            }
+            return;
+        }
+        let exited = status.exit_status().map(Fate::Exited);
+        let fate = exited.or_else(|| status.terminating_signal().map(Fate::Signalled));
+        self.fate = self.fate.or(fate);
     }
 
     /// Passes on at most one chunk of each pipe, so that endless output starves neither the clock
@@ -377,6 +393,10 @@ impl Supervisor {
             ended,
             ended_total,
             survivors,
+            folder: self
+                .follower
+                .as_ref()
+                .map_or(Folder::Unknown, Follower::folder),
             refused: None,
         }
     }

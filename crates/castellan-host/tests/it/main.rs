@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
+mod follow;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod owner;
