@@ -1,6 +1,17 @@
-//! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over.
+//! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over but
+//! the folder it went to; or starts one in the background, of which nothing is left when the session
+//! is.
+//!
+//! `background` has the commands in the background, `folder` the working folder, `unanswered` the
+//! hint for commands that wanted to ask somebody.
+
+pub(crate) mod background;
+mod folder;
+mod ring;
+mod unanswered;
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +20,8 @@ use castellan_core::outcome::Retry;
 use castellan_core::port::{Overflow, Progress};
 use castellan_core::text::{chain, shorten};
 use castellan_core::tool::{
-    CallContext, Effect, Inspection, Preview, Report, SessionView, ToolSpec, TypedTool,
+    CallContext, DefaultDecision, Effect, Inspection, Preview, Report, SessionEffect, SessionView,
+    ToolSpec, TypedTool,
 };
 use castellan_core::{EffectStatus, ErrorCode, Outcome};
 use castellan_host::capture::Capture;
@@ -18,12 +30,18 @@ use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::background::{NotStarted, Start};
+pub use self::background::{Background, Listed, MOST};
 use crate::DOMAIN;
 
 /// The longest timeout a call may set, in seconds.
 const LONGEST_TIMEOUT: i64 = 600;
 /// How much longer the gate waits: ending a command that ignores being asked takes a while.
 const ENDING: Duration = Duration::from_secs(15);
+/// How long the start of a command in the background may take.
+const STARTING: Duration = Duration::from_secs(30);
+/// Time that is as good as none.
+const NO_TIMEOUT: Duration = Duration::MAX;
 /// Bytes of a result kept free for what is said about the command's end.
 const NOTES: usize = 4 * 1024;
 
@@ -38,6 +56,9 @@ pub struct Params {
     timeout: Option<i64>,
     /// Stop at the first command that fails (`set -e`). Default false.
     stop_on_error: Option<bool>,
+    /// Return an id at once and let the command run on; it has no limit then but a `timeout` that is
+    /// given. Default false.
+    background: Option<bool>,
 }
 
 /// The tool.
@@ -45,6 +66,7 @@ pub struct Params {
 pub struct Bash {
     spec: ToolSpec,
     shell: Shell,
+    background: Background,
     environment: Vec<(String, String)>,
     timeout: Duration,
 }
@@ -52,15 +74,21 @@ pub struct Bash {
 impl Bash {
     /// The tool. Commands get `environment` and nothing else.
     #[must_use]
-    pub fn new(shell: Shell, environment: Vec<(String, String)>, timeout: Duration) -> Self {
+    pub fn new(
+        shell: Shell,
+        background: Background,
+        environment: Vec<(String, String)>,
+        timeout: Duration,
+    ) -> Self {
         let mut spec = ToolSpec::new::<Params>(
             "bash",
             DOMAIN,
             "Run a bash command and return its output",
             "Run a command with bash and return what it wrote; lines from standard error begin with \
-             `[stderr] `. There is no terminal and no input: anything that would prompt fails. Each \
-             call starts in the same folder, and whatever it leaves in the background is ended when \
-             the command itself ends.",
+             `[stderr] `. There is no terminal and no input: anything that would prompt fails. `cd` \
+             lasts: the next call starts in the folder where this one ended. What the command leaves \
+             running is ended with it; for servers and long jobs set `background`, read with \
+             `bash_output`, end with `kill_shell`.",
         );
         spec.primary_key = Some("command".to_owned());
         spec.examples = vec![
@@ -74,8 +102,79 @@ impl Bash {
         Self {
             spec,
             shell,
+            background,
             environment,
             timeout,
+        }
+    }
+
+    fn job(&self, params: &Params, view: &SessionView, timeout: Duration) -> ShellJob {
+        let environment = self.environment.clone();
+        let mut job = ShellJob::bash(&params.command, &view.cwd, environment, timeout);
+        if params.stop_on_error == Some(true) {
+            job.args.insert(0, "-e".to_owned());
+        }
+        job
+    }
+
+    async fn run(&self, params: Params, context: CallContext) -> Report {
+        let timeout = self.timeout(&params);
+        let mut job = self.job(&params, &context.view, timeout);
+        job.follow = true;
+        let mut output = Output::new(&context);
+        let ran = self
+            .shell
+            .run(
+                job,
+                |stream, chunk| output.take(stream, chunk),
+                context.cancel.clone(),
+            )
+            .await;
+        match ran {
+            Ok(report) => {
+                let environment = &self.environment;
+                let (session, moved) =
+                    folder::left(&report, &params.command, &context, environment);
+                Report {
+                    outcome: output.outcome(&report, timeout, &moved),
+                    session,
+                }
+            }
+            Err(error) => {
+                let what = format!("the command could not be started: {}", chain(&error));
+                Outcome::failed(what, "").into()
+            }
+        }
+    }
+
+    /// Starts the command and leaves it running.
+    async fn start(&self, params: Params, context: CallContext) -> Report {
+        let Some(session) = context.view.session else {
+            let what = "a command can run in the background of a session only";
+            return Outcome::failed(what, "leave `background` out").into();
+        };
+        let timeout = params.timeout.map(|_| self.timeout(&params));
+        let command = shorten(params.command.trim(), 200);
+        let start = Start {
+            job: self.job(&params, &context.view, timeout.unwrap_or(NO_TIMEOUT)),
+            command: command.clone(),
+            timeout,
+            redaction: context.redaction,
+            clock: context.clock,
+        };
+        let known = &context.view.shells;
+        match self.background.start(session, known, start).await {
+            Ok(id) => Report {
+                outcome: Outcome::Done {
+                    output: format!(
+                        "{id} runs in the background. `bash_output` with the id {id} reads what it \
+                         writes, `kill_shell` ends it; it ends with the session."
+                    ),
+                    effect: EffectStatus::Unknown,
+                },
+                session: vec![SessionEffect::ShellStarted { id, command }],
+            },
+            Err(refused) => not_started(refused).into(),
         }
     }
 
@@ -87,9 +186,38 @@ impl Bash {
     }
 }
 
+fn not_started(refused: NotStarted) -> Outcome {
+    match refused {
+        NotStarted::TooMany(running) => {
+            let names: Vec<String> = running
+                .iter()
+                .map(|listed| format!("{} ({})", listed.id, shorten(&listed.command, 60)))
+                .collect();
+            let what = format!(
+                "{} background shells run, and no more than {MOST} may: {}",
+                names.len(),
+                names.join(", ")
+            );
+            Outcome::failed(what, "end one with `kill_shell`, or run it in the foreground")
+        }
+        NotStarted::Failed(why) => {
+            Outcome::failed(format!("the command could not be started: {why}"), "")
+        }
+    }
+}
+
+/// Whether the folder a command was meant for is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It is.
+    There,
+    /// It is gone: nothing is run, and the session goes to this folder.
+    Gone(PathBuf),
+}
+
 impl TypedTool for Bash {
     type Params = Params;
-    type Plan = ();
+    type Plan = Place;
 
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -118,51 +246,56 @@ impl TypedTool for Bash {
         &'a self,
         params: &'a Params,
         view: &'a SessionView,
-    ) -> BoxFuture<'a, Result<(Inspection, ()), Outcome>> {
-        let header = format!("run {}", shorten(params.command.trim(), 300));
+    ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
+        if !view.cwd.is_dir() {
+            let refuge = folder::refuge(view, &self.environment);
+            let header = format!("leave {}, which is gone", view.cwd.display());
+            let mut inspection = Inspection::new("bash", header);
+            // Nothing is run, so there is nothing to ask about.
+            inspection.default = Some(DefaultDecision::Allow);
+            return futures::future::ready(Ok((inspection, Place::Gone(refuge)))).boxed();
+        }
+        let background = params.background == Some(true);
+        let way = if background { " in the background" } else { "" };
+        let header = format!(
+            "run{way} {}{}",
+            shorten(params.command.trim(), 300),
+            view.elsewhere(Path::new(""))
+        );
         let mut inspection = Inspection::new("bash", header);
         inspection.commands = vec![params.command.clone()];
         inspection.preview = Preview::Command {
             command: params.command.clone(),
             cwd: view.cwd.clone(),
         };
-        inspection.deadline = Some(self.timeout(params) + ENDING);
-        futures::future::ready(Ok((inspection, ()))).boxed()
+        inspection.deadline = Some(if background {
+            STARTING
+        } else {
+            self.timeout(params) + ENDING
+        });
+        futures::future::ready(Ok((inspection, Place::There))).boxed()
     }
 
     fn execute(
         self: Arc<Self>,
         params: Params,
-        (): (),
+        place: Place,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         async move {
-            let timeout = self.timeout(&params);
-            let cwd = context.view.cwd.clone();
-            if !cwd.is_dir() {
-                let what = format!("the working folder {} no longer exists", cwd.display());
-                return Outcome::failed(what, "create it again, or start the session elsewhere")
-                    .into();
-            }
-            let mut job = ShellJob::bash(params.command, cwd, self.environment.clone(), timeout);
-            if params.stop_on_error == Some(true) {
-                job.args.insert(0, "-e".to_owned());
-            }
-            let mut output = Output::new(&context);
-            let ran = self
-                .shell
-                .run(
-                    job,
-                    |stream, chunk| output.take(stream, chunk),
-                    context.cancel.clone(),
-                )
-                .await;
-            match ran {
-                Ok(report) => output.outcome(&report, timeout).into(),
-                Err(error) => {
-                    let what = format!("the command could not be started: {}", chain(&error));
-                    Outcome::failed(what, "").into()
+            let place = match place {
+                // It may have gone while somebody was asked.
+                Place::There if !context.view.cwd.is_dir() => {
+                    Place::Gone(folder::refuge(&context.view, &self.environment))
                 }
+                place => place,
+            };
+            match place {
+                Place::Gone(refuge) => folder::vanished(&context.view, refuge),
+                Place::There if params.background == Some(true) => {
+                    self.start(params, context).await
+                }
+                Place::There => self.run(params, context).await,
             }
         }
         .boxed()
@@ -210,10 +343,12 @@ impl Output {
         }
     }
 
-    fn outcome(mut self, report: &ShellReport, timeout: Duration) -> Outcome {
+    /// `moved` is what is said of the working folder.
+    fn outcome(mut self, report: &ShellReport, timeout: Duration, moved: &str) -> Outcome {
         let rest = self.capture.finish();
         self.pass_on(&rest);
         let mut text = self.capture.text();
+        let unanswered = unanswered::unanswered(&text, &report.end);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -227,6 +362,8 @@ impl Output {
             text.push_str("(nothing was written until then; buffered output is lost)\n");
         }
         say_leftovers(&mut text, report);
+        text.push_str(moved);
+        text.push_str(&unanswered.unwrap_or_default());
         ended(text, report, timeout)
     }
 }

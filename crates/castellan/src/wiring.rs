@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::port::Unwatched;
 use castellan_core::secret::Redaction;
 use castellan_core::{Clock, Ids};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
@@ -15,6 +14,7 @@ use castellan_runtime::session::Watcher;
 use castellan_runtime::{Parts, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
+use castellan_tools::bash::Background;
 use castellan_tools::file::Closed;
 
 use crate::config::{Config, Synchronous};
@@ -30,6 +30,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) shell: Shell,
+    pub(crate) background: Background,
     pub(crate) catalog: Arc<Catalog>,
 }
 
@@ -37,9 +38,12 @@ impl World {
     pub(crate) fn build(environment: Environment, home: Home) -> Result<Self, CommandError> {
         let config = Config::load(&home.config)?;
         let shell = Shell::new(HelperCommand::own());
+        let background = Background::new(shell.clone());
+        let named = environment.named(&config.tools.environment);
         let needs = Needs {
             shell: shell.clone(),
-            environment: environment.child_environment(&[]),
+            background: background.clone(),
+            environment: environment.child_environment(&named),
             timeout: Duration::from_secs(config.tools.timeout),
             closed: Closed::new(
                 vec![home.data.clone(), home.config.clone()],
@@ -55,6 +59,7 @@ impl World {
             clock,
             ids,
             shell,
+            background,
             catalog,
         })
     }
@@ -117,7 +122,7 @@ impl World {
             clock: Arc::clone(&self.clock),
             ids: Arc::clone(&self.ids),
             watcher,
-            notices: Arc::new(Unwatched),
+            notices: Arc::new(self.background.clone()),
             traces: self.home.traces(),
             permission,
             max_turns: max_turns.unwrap_or(self.config.session.max_turns),

@@ -183,6 +183,7 @@ impl Bench {
             cwd: "/".into(),
             workspace: "/".into(),
             seen: Default::default(),
+            shells: Default::default(),
             result_limit: self.result_limit,
         };
         self.gate

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use castellan_core::CancelSource;
-use castellan_host::Environment;
+use castellan_host::{Environment, Folder};
 use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
     ];
     let config = config.unwrap_or_default();
     findings.push(("database", database(&home, &config).await));
-    findings.push(("shell", shell(&environment).await));
+    findings.push(("shell", shell(&environment, &config).await));
     findings.push((
         "sandbox",
         Finding::Note(
@@ -122,15 +122,17 @@ async fn database(home: &Home, config: &Config) -> Finding {
 }
 
 /// Runs a command the way `bash` does.
-async fn shell(environment: &Environment) -> Finding {
+async fn shell(environment: &Environment, config: &Config) -> Finding {
     let shell = Shell::new(HelperCommand::own());
-    let command = "echo \"bash $BASH_VERSION\"";
-    let job = ShellJob::bash(
+    let command = "cd /proc && echo \"bash $BASH_VERSION\"";
+    let named = environment.named(&config.tools.environment);
+    let mut job = ShellJob::bash(
         command,
         "/",
-        environment.child_environment(&[]),
+        environment.child_environment(&named),
         Duration::from_secs(10),
     );
+    job.follow = true;
     let mut said = Vec::new();
     let stop = CancelSource::new();
     let report = shell
@@ -138,7 +140,15 @@ async fn shell(environment: &Environment) -> Finding {
         .await;
     match report {
         Ok(report) if report.end == End::Exited(0) => {
-            Finding::Good(String::from_utf8_lossy(&said).trim().to_owned())
+            let version = String::from_utf8_lossy(&said).trim().to_owned();
+            if report.folder == Folder::At("/proc".to_owned()) {
+                Finding::Good(version)
+            } else {
+                Finding::Note(format!(
+                    "{version}; `cd` does not last from one call to the next, because this system \
+                     does not let a process watch its child (ptrace)"
+                ))
+            }
         }
         Ok(report) => Finding::Bad(format!("a trial command ended with {:?}", report.end)),
         Err(error) => Finding::Bad(CommandError::failed(error).text()),
