@@ -30,8 +30,8 @@ use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use self::background::{NotStarted, Start};
 pub use self::background::{Background, Listed, MOST};
+use self::background::{NotStarted, Start};
 use crate::DOMAIN;
 
 /// The longest timeout a call may set, in seconds.
@@ -198,7 +198,10 @@ fn not_started(refused: NotStarted) -> Outcome {
                 names.len(),
                 names.join(", ")
             );
-            Outcome::failed(what, "end one with `kill_shell`, or run it in the foreground")
+            Outcome::failed(
+                what,
+                "end one with `kill_shell`, or run it in the foreground",
+            )
         }
         NotStarted::Failed(why) => {
             Outcome::failed(format!("the command could not be started: {why}"), "")

@@ -129,7 +129,9 @@ fn text(id: &str, command: &str, look: &Look, filter: Option<&RegexMatcher>) -> 
     let taken = &look.taken;
     if taken.lost > 0 {
         let lost = taken.lost;
-        text.push_str(&format!("[{lost} bytes before this were pushed out unread]\n"));
+        text.push_str(&format!(
+            "[{lost} bytes before this were pushed out unread]\n"
+        ));
     }
     let mut left_out = 0_u64;
     for line in taken.text.split_inclusive('\n') {
@@ -151,10 +153,15 @@ fn text(id: &str, command: &str, look: &Look, filter: Option<&RegexMatcher>) -> 
         say("[nothing new]".to_owned());
     }
     if left_out > 0 {
-        say(format!("[{left_out} lines don't match `filter` and are left out]"));
+        say(format!(
+            "[{left_out} lines don't match `filter` and are left out]"
+        ));
     }
     if taken.waiting > 0 {
-        say(format!("[{} bytes more are there: read again]", taken.waiting));
+        say(format!(
+            "[{} bytes more are there: read again]",
+            taken.waiting
+        ));
     }
     let (seconds, total, lines) = (look.elapsed.as_secs_f64(), look.total, look.lines);
     let command = one_line(&shorten(command, 60));
@@ -174,7 +181,10 @@ pub(crate) fn absent(background: &Background, view: &SessionView, id: &str) -> R
         let command = &shell.command;
         let (how, session) = if shell.running {
             let id = id.to_owned();
-            ("ended when the session was left", vec![SessionEffect::ShellEnded { id }])
+            (
+                "ended when the session was left",
+                vec![SessionEffect::ShellEnded { id }],
+            )
         } else {
             ("has ended", Vec::new())
         };
@@ -189,5 +199,9 @@ pub(crate) fn absent(background: &Background, view: &SessionView, id: &str) -> R
     } else {
         format!("the ids of this session: {}", ids.join(", "))
     };
-    Outcome::invalid(format!("there is no background shell `{}`", one_line(id)), next).into()
+    Outcome::invalid(
+        format!("there is no background shell `{}`", one_line(id)),
+        next,
+    )
+    .into()
 }

@@ -113,7 +113,11 @@ impl TypedTool for ReadFile {
             let path = resolved
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
             self.closed.refuse(&path)?;
-            let header = format!("read {}{}", params.path.display(), view.elsewhere(&params.path));
+            let header = format!(
+                "read {}{}",
+                params.path.display(),
+                view.elsewhere(&params.path)
+            );
             let mut inspection = Inspection::new("read_file", header);
             inspection.paths = vec![path.clone()];
             Ok((inspection, path))

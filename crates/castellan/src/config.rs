@@ -190,7 +190,9 @@ fn unfit(pattern: &str) -> Option<&'static str> {
     if name.is_empty() && !pattern.is_empty() {
         Some("`*` alone would hand on everything; name what commands need")
     } else if pattern.contains('=') {
-        Some("it names variables, whose values come from the environment; leave out `=` and the value")
+        Some(
+            "it names variables, whose values come from the environment; leave out `=` and the value",
+        )
     } else if name.is_empty()
         || name.starts_with(|letter: char| letter.is_ascii_digit())
         || !name.chars().all(fits)
@@ -306,7 +308,10 @@ mod tests {
             ("1A", "may end in"),
         ] {
             let text = problem(pattern);
-            assert!(text.contains("tools.environment") && text.contains(part), "{text}");
+            assert!(
+                text.contains("tools.environment") && text.contains(part),
+                "{text}"
+            );
         }
         let good = "[tools]\nenvironment = [\"DATABASE_URL\", \"AWS_*\", \"_x\"]\n";
         assert_eq!(Config::parse(good).unwrap().tools.environment.len(), 3);

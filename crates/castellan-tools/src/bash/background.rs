@@ -212,11 +212,7 @@ impl Background {
     /// The command that is called `id`, where this process has it.
     pub(crate) fn get(&self, session: Option<SessionId>, id: &str) -> Option<Arc<Entry>> {
         let (session, number) = (session?, number(id)?);
-        self.sessions()
-            .get(&session)?
-            .entries
-            .get(&number)
-            .cloned()
+        self.sessions().get(&session)?.entries.get(&number).cloned()
     }
 }
 
@@ -411,7 +407,10 @@ impl Notices for Background {
         let has = |id: &str| {
             number(id).is_some_and(|number| entries.is_some_and(|all| all.contains_key(&number)))
         };
-        let lost = view.shells.iter().filter(|(id, shell)| shell.running && !has(id));
+        let lost = view
+            .shells
+            .iter()
+            .filter(|(id, shell)| shell.running && !has(id));
         let mut notices: Vec<Notice> = lost
             .map(|(id, shell)| {
                 let text = format!(

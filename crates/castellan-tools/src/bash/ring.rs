@@ -52,7 +52,9 @@ impl Ring {
             return self.unread();
         }
         let mut unread = self.kept.range(self.read..);
-        unread.rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
+        unread
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1)
     }
 
     /// Reads on: at most `limit` bytes, up to a line's end where there is one. `whole_lines` leaves

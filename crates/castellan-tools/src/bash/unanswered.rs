@@ -51,7 +51,11 @@ const SIGNS: &[(&[&str], &str)] = &[
          work without",
     ),
     (
-        &["pinentry", "gpg: cannot open '/dev/tty'", "gpg: signing failed"],
+        &[
+            "pinentry",
+            "gpg: cannot open '/dev/tty'",
+            "gpg: signing failed",
+        ],
         "GnuPG wanted a passphrase; an agent that holds it already, or an unsigned variant, works \
          without",
     ),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use castellan_core::CancelSource;
-use castellan_host::{Environment, Folder};
 use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
+use castellan_host::{Environment, Folder};
 
 use crate::config::Config;
 use crate::error::CommandError;

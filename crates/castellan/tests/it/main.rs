@@ -4,9 +4,12 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod background;
 mod bad_input;
 mod catalog;
 mod crash;
 mod exec;
+mod folder;
 mod program;
 mod shell;
+mod shell_cases;
