@@ -149,11 +149,7 @@ impl State {
             Event::Notice {
                 text,
                 session_effects,
-            } => {
-                let place = (self.entries.len(), 0);
-                self.entries.push(Entry::Notice(text.clone()));
-                self.changed(place, session_effects);
-            }
+            } => self.told(text, session_effects),
             Event::ModelResponse {
                 text,
                 reasoning,
@@ -231,6 +227,12 @@ impl State {
         self.entries.push(Entry::User(text.to_owned()));
         self.turn_end = None;
         self.model_calls = 0;
+    }
+
+    fn told(&mut self, text: &str, effects: &[SessionEffect]) {
+        let place = (self.entries.len(), 0);
+        self.entries.push(Entry::Notice(text.to_owned()));
+        self.changed(place, effects);
     }
 
     fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {
