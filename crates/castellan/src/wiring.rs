@@ -184,9 +184,10 @@ pub(crate) async fn sandbox(
     shell: &Shell,
     environment: &Environment,
 ) -> Sandbox {
+    let shown = vec![home.spill(), home.hooks()];
     let wish = config
         .sandbox
-        .wish(environment.home(), home.own_folders(), vec![home.spill()]);
+        .wish(environment.home(), home.own_folders(), shown);
     Sandbox::find(&wish, shell, environment).await
 }
 
