@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 use crate::caller::Caller;
 use crate::code::ErrorCode;
 use crate::id::{CallId, CycleId, SessionId};
-use crate::message::IssuedCall;
+use crate::message::{IssuedCall, Reasoning};
 use crate::model::{Finish, Usage};
 use crate::outcome::EffectStatus;
+use crate::picture::PictureRef;
 use crate::time::Timestamp;
 use crate::tool::{Effect, Preview, SessionEffect};
 
@@ -88,6 +89,50 @@ pub struct ApprovalItem {
     pub preview: Preview,
     /// Why it isn't simply run.
     pub reason: String,
+    /// What may be permitted for good together with a yes, narrowest first, in the form of
+    /// [`Grant`](crate::Grant): `bash:git status`, `overwrite_file`. Empty where every such call
+    /// needs its own yes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
+}
+
+/// How far a permission reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// This session.
+    Session,
+    /// Every session in this project.
+    Project,
+    /// Every session of this user.
+    Everywhere,
+}
+
+impl Scope {
+    /// The word used on the wire and in lists.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Project => "project",
+            Self::Everywhere => "everywhere",
+        }
+    }
+}
+
+impl std::fmt::Display for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A permission for good that comes with a yes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Always {
+    /// One of the item's [`grants`](ApprovalItem::grants).
+    pub grant: String,
+    /// How far it reaches.
+    pub scope: Scope,
 }
 
 /// What was decided about one call.
@@ -100,6 +145,22 @@ pub struct Answer {
     /// What the person added; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub feedback: String,
+    /// A permission for good that comes with the yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always: Option<Always>,
+}
+
+impl Answer {
+    /// A yes or no to this call and nothing more.
+    #[must_use]
+    pub const fn new(call_id: CallId, approve: bool) -> Self {
+        Self {
+            call_id,
+            approve,
+            feedback: String::new(),
+            always: None,
+        }
+    }
 }
 
 /// What policy said about a call.
@@ -139,6 +200,18 @@ pub enum Event {
     UserTurn {
         /// The words.
         text: String,
+        /// Pictures that came with them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
+    },
+    /// The model is told of something that happened outside the conversation, such as the end of a
+    /// background command.
+    Notice {
+        /// What happened.
+        text: String,
+        /// What it changes in the session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        session_effects: Vec<SessionEffect>,
     },
     /// A model is asked.
     ModelRequest {
@@ -169,8 +242,8 @@ pub enum Event {
         /// The words.
         text: String,
         /// Reasoning shown apart from the answer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reasoning: Option<String>,
+        #[serde(flatten)]
+        reasoning: Option<Reasoning>,
         /// The calls, in the order the model made them.
         calls: Vec<IssuedCall>,
         /// Why it stopped.
@@ -265,6 +338,9 @@ pub enum Event {
         /// What it leaves behind in the session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         session_effects: Vec<SessionEffect>,
+        /// Pictures that belong to the output.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     /// How much has been used. Passes by.
     Status {
@@ -299,6 +375,7 @@ impl Event {
             Self::SessionStart { .. } => "session_start",
             Self::StateChange { .. } => "state_change",
             Self::UserTurn { .. } => "user_turn",
+            Self::Notice { .. } => "notice",
             Self::ModelRequest { .. } => "model_request",
             Self::Reasoning { .. } => "reasoning",
             Self::Content { .. } => "content",
@@ -323,6 +400,7 @@ impl Event {
         match self {
             Self::SessionStart { .. }
             | Self::UserTurn { .. }
+            | Self::Notice { .. }
             | Self::ModelRequest { .. }
             | Self::ModelResponse { .. }
             | Self::ToolPrepared { .. }

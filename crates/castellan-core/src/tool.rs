@@ -25,6 +25,7 @@ use crate::cancel::Cancel;
 use crate::id::{CallId, SessionId};
 use crate::model::Model;
 use crate::outcome::Outcome;
+use crate::picture::Picture;
 use crate::port::{Elicitation, Overflow, Progress};
 use crate::secret::Redaction;
 use crate::time::Clock;
@@ -57,6 +58,23 @@ pub enum DefaultDecision {
     Ask,
 }
 
+/// When a model is told of a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offered {
+    /// From the beginning.
+    #[default]
+    Always,
+    /// Once its session has started something in the background.
+    WithShells,
+}
+
+impl Offered {
+    const fn is_always(&self) -> bool {
+        matches!(self, Self::Always)
+    }
+}
+
 /// Everything there is to know of a tool without running it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolSpec {
@@ -82,6 +100,9 @@ pub struct ToolSpec {
     pub effects: Vec<Effect>,
     /// Where it may appear.
     pub surfaces: Vec<Surface>,
+    /// When a model is told of it. It can be called in any case.
+    #[serde(skip_serializing_if = "Offered::is_always")]
+    pub offered: Offered,
     /// What happens to a call that nothing else speaks of.
     pub default: DefaultDecision,
     /// Whether a sub-agent may call it without asking.
@@ -114,6 +135,7 @@ impl ToolSpec {
             examples: Vec::new(),
             effects: Vec::new(),
             surfaces: Vec::new(),
+            offered: Offered::Always,
             default: DefaultDecision::Ask,
             auto_in_task_agent: false,
             cwd_note: None,
@@ -178,11 +200,34 @@ pub enum SessionEffect {
         /// Its content then.
         mark: FileMark,
     },
-    /// The session's working folder is now this one.
+    /// The session's working folder is now this one. Of several calls made together the last one, in
+    /// the order they were made, decides.
     WorkingFolder {
         /// The absolute path.
         path: PathBuf,
     },
+    /// A command runs in the background.
+    ShellStarted {
+        /// What it is called: `b1`, `b2`, …
+        id: String,
+        /// The command text, shortened.
+        command: String,
+    },
+    /// A command in the background has ended, and the session knows.
+    ShellEnded {
+        /// What it was called.
+        id: String,
+    },
+}
+
+/// A command in the background, as its session knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundShell {
+    /// The command text, shortened.
+    pub command: String,
+    /// Whether the session was not told of its end. In a session that was left it may have ended
+    /// all the same.
+    pub running: bool,
 }
 
 /// What a call may know of the session that makes it.
@@ -196,11 +241,24 @@ pub struct SessionView {
     pub workspace: PathBuf,
     /// The files whose content the session knows, by resolved path.
     pub seen: BTreeMap<PathBuf, FileMark>,
+    /// The commands it started in the background, by id.
+    pub shells: BTreeMap<String, BackgroundShell>,
     /// How many bytes of output reach the model.
     pub result_limit: usize,
 }
 
 impl SessionView {
+    /// What a header adds to `path`: the folder a relative one is under, where that is not the
+    /// workspace.
+    #[must_use]
+    pub fn elsewhere(&self, path: &Path) -> String {
+        if path.is_absolute() || self.cwd == self.workspace {
+            return String::new();
+        }
+        let inside = self.cwd.strip_prefix(&self.workspace);
+        format!(" (in {})", inside.unwrap_or(&self.cwd).display())
+    }
+
     /// `path` as the session means it: relative ones are under the working folder, `~` is left
     /// alone. Purely textual.
     #[must_use]
@@ -274,6 +332,9 @@ pub struct Inspection {
     pub paths: Vec<PathBuf>,
     /// Hosts the call would talk to.
     pub hosts: Vec<String>,
+    /// Whether the call goes so far beyond what its tool usually does that only a permission for
+    /// exactly `label` covers it.
+    pub own_grant: bool,
     /// Replaces the spec's default decision where it depends on the arguments.
     pub default: Option<DefaultDecision>,
     /// Replaces the gate's deadline where the call sets its own.
@@ -291,23 +352,34 @@ impl Inspection {
             commands: Vec::new(),
             paths: Vec::new(),
             hosts: Vec::new(),
+            own_grant: false,
             default: None,
             deadline: None,
         }
     }
 }
 
-/// The files that the calls of one batch have left behind, for the calls that come after them.
+/// What the calls of one batch have left behind, for the calls that come after them.
 #[derive(Debug, Clone, Default)]
-pub struct Left(Arc<Mutex<BTreeMap<PathBuf, FileMark>>>);
+pub struct Left(Arc<Mutex<LeftBehind>>);
+
+#[derive(Debug, Default)]
+struct LeftBehind {
+    files: BTreeMap<PathBuf, FileMark>,
+    folders: Vec<PathBuf>,
+}
 
 impl Left {
     /// Takes note of what a call left behind.
     pub fn take(&self, effects: &[SessionEffect]) {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for effect in effects {
-            if let SessionEffect::FileSeen { path, mark } = effect {
-                left.insert(path.clone(), mark.clone());
+            match effect {
+                SessionEffect::FileSeen { path, mark } => {
+                    left.files.insert(path.clone(), mark.clone());
+                }
+                SessionEffect::WorkingFolder { path } => left.folders.push(path.clone()),
+                SessionEffect::ShellStarted { .. } | SessionEffect::ShellEnded { .. } => {}
             }
         }
     }
@@ -316,7 +388,14 @@ impl Left {
     #[must_use]
     pub fn has(&self, path: &Path, mark: &FileMark) -> bool {
         let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        left.get(path) == Some(mark)
+        left.files.get(path) == Some(mark)
+    }
+
+    /// A working folder other than `path` that a call of the same batch has gone to by now.
+    #[must_use]
+    pub fn other_folder(&self, path: &Path) -> Option<PathBuf> {
+        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        left.folders.iter().find(|folder| *folder != path).cloned()
     }
 }
 
@@ -360,6 +439,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// What it leaves behind in the session.
     pub session: Vec<SessionEffect>,
+    /// Pictures for a model that sees; the outcome says in words what they are.
+    pub pictures: Vec<Picture>,
 }
 
 impl From<Outcome> for Report {
@@ -367,6 +448,7 @@ impl From<Outcome> for Report {
         Self {
             outcome,
             session: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 }

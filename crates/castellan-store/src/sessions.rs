@@ -179,7 +179,7 @@ pub(crate) fn advance(
     events: &[Recorded],
 ) -> Result<bool> {
     let title = events.iter().find_map(|recorded| {
-        let Event::UserTurn { text } = &recorded.event else {
+        let Event::UserTurn { text, .. } = &recorded.event else {
             return None;
         };
         Some(title(text))
@@ -244,6 +244,7 @@ fn state_after(event: &Event) -> Option<State> {
         | Event::Content { .. }
         | Event::StreamEnd { .. }
         | Event::Status { .. }
+        | Event::Notice { .. }
         | Event::Error { .. }
         | Event::SessionEnd { .. } => None,
     }

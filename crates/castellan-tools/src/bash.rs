@@ -1,6 +1,17 @@
-//! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over.
+//! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over but
+//! the folder it went to; or starts one in the background, of which nothing is left when the session
+//! is.
+//!
+//! `background` has the commands in the background, `folder` the working folder, `unanswered` the
+//! hint for commands that wanted to ask somebody.
+
+pub(crate) mod background;
+mod folder;
+mod ring;
+mod unanswered;
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,21 +20,31 @@ use castellan_core::outcome::Retry;
 use castellan_core::port::{Overflow, Progress};
 use castellan_core::text::{chain, shorten};
 use castellan_core::tool::{
-    CallContext, Effect, Inspection, Preview, Report, SessionView, ToolSpec, TypedTool,
+    CallContext, DefaultDecision, Effect, Inspection, Preview, Report, SessionEffect, SessionView,
+    ToolSpec, TypedTool,
 };
 use castellan_core::{EffectStatus, ErrorCode, Outcome};
 use castellan_host::capture::Capture;
 use castellan_host::shell::{End, Shell, ShellJob, ShellReport, Stream};
+use castellan_host::{Error, ErrorKind, SandboxPolicy};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use self::background::{Background, Listed, MOST};
+use self::background::{NotStarted, Start};
 use crate::DOMAIN;
 
+/// What a permission to run outside the sandbox is called. One for `bash` does not cover it.
+pub const OUTSIDE_SANDBOX: &str = "bash_outside_sandbox";
 /// The longest timeout a call may set, in seconds.
 const LONGEST_TIMEOUT: i64 = 600;
 /// How much longer the gate waits: ending a command that ignores being asked takes a while.
 const ENDING: Duration = Duration::from_secs(15);
+/// How long the start of a command in the background may take.
+const STARTING: Duration = Duration::from_secs(30);
+/// Time that is as good as none.
+const NO_TIMEOUT: Duration = Duration::MAX;
 /// Bytes of a result kept free for what is said about the command's end.
 const NOTES: usize = 4 * 1024;
 
@@ -38,6 +59,12 @@ pub struct Params {
     timeout: Option<i64>,
     /// Stop at the first command that fails (`set -e`). Default false.
     stop_on_error: Option<bool>,
+    /// Run outside the sandbox, about which a person is asked: for a command that the sandbox has
+    /// stopped and that must run all the same. Default false.
+    outside_sandbox: Option<bool>,
+    /// Return an id at once and let the command run on; it has no limit then but a `timeout` that is
+    /// given. Default false.
+    background: Option<bool>,
 }
 
 /// The tool.
@@ -45,6 +72,7 @@ pub struct Params {
 pub struct Bash {
     spec: ToolSpec,
     shell: Shell,
+    background: Background,
     environment: Vec<(String, String)>,
     timeout: Duration,
 }
@@ -52,15 +80,23 @@ pub struct Bash {
 impl Bash {
     /// The tool. Commands get `environment` and nothing else.
     #[must_use]
-    pub fn new(shell: Shell, environment: Vec<(String, String)>, timeout: Duration) -> Self {
+    pub fn new(
+        shell: Shell,
+        background: Background,
+        environment: Vec<(String, String)>,
+        timeout: Duration,
+    ) -> Self {
         let mut spec = ToolSpec::new::<Params>(
             "bash",
             DOMAIN,
             "Run a bash command and return its output",
             "Run a command with bash and return what it wrote; lines from standard error begin with \
-             `[stderr] `. There is no terminal and no input: anything that would prompt fails. Each \
-             call starts in the same folder, and whatever it leaves in the background is ended when \
-             the command itself ends.",
+             `[stderr] `. There is no terminal and no input: anything that would prompt fails. `cd` \
+             lasts: the next call starts in the folder where this one ended. What the command leaves \
+             running is ended with it; for servers and long jobs set `background`, read with \
+             `bash_output`, end with `kill_shell`. Where there is a sandbox, commands write only in \
+             the workspace, the temporary folder and build caches; one that it has probably stopped \
+             says so.",
         );
         spec.primary_key = Some("command".to_owned());
         spec.examples = vec![
@@ -74,8 +110,129 @@ impl Bash {
         Self {
             spec,
             shell,
+            background,
             environment,
             timeout,
+        }
+    }
+
+    /// Whether a call leaves a sandbox that there is.
+    fn leaves_sandbox(&self, params: &Params) -> bool {
+        let sandbox = self.shell.sandbox();
+        params.outside_sandbox == Some(true) && (sandbox.rung().is_some() || sandbox.is_required())
+    }
+
+    /// What encloses a call.
+    fn policy(
+        &self,
+        params: &Params,
+        view: &SessionView,
+    ) -> Result<Option<SandboxPolicy>, Outcome> {
+        let sandbox = self.shell.sandbox();
+        let outside = self.leaves_sandbox(params);
+        if outside && sandbox.is_required() {
+            return Err(Outcome::Denied {
+                by: "the configuration".to_owned(),
+                reason: "it requires a sandbox for every command".to_owned(),
+            });
+        }
+        if outside {
+            return Ok(None);
+        }
+        let workspace = &view.workspace;
+        let workspace = workspace
+            .canonicalize()
+            .unwrap_or_else(|_| workspace.clone());
+        sandbox
+            .policy(&workspace)
+            .map_err(|error| unstarted(&error))
+    }
+
+    fn job(
+        &self,
+        params: &Params,
+        view: &SessionView,
+        timeout: Duration,
+    ) -> Result<ShellJob, Outcome> {
+        let environment = self.environment.clone();
+        let mut job = ShellJob::bash(&params.command, &view.cwd, environment, timeout);
+        job.sandbox = self.policy(params, view)?;
+        if params.stop_on_error == Some(true) {
+            job.args.insert(0, "-e".to_owned());
+        }
+        Ok(job)
+    }
+
+    async fn run(&self, params: Params, context: CallContext) -> Report {
+        let timeout = self.timeout(&params);
+        let mut job = match self.job(&params, &context.view, timeout) {
+            Ok(job) => job,
+            Err(outcome) => return outcome.into(),
+        };
+        job.follow = true;
+        let policy = job.sandbox.clone();
+        let mut output = Output::new(&context);
+        let ran = self
+            .shell
+            .run(
+                job,
+                |stream, chunk| output.take(stream, chunk),
+                context.cancel.clone(),
+            )
+            .await;
+        match ran {
+            Ok(report) => {
+                let environment = &self.environment;
+                let (session, moved) =
+                    folder::left(&report, &params.command, &context, environment);
+                let cwd = &context.view.cwd;
+                let notice = policy.and_then(|policy| output.notice(&report, &policy, cwd));
+                let outcome =
+                    output.outcome(&report, timeout, &(notice.unwrap_or_default() + &moved));
+                Report {
+                    session,
+                    ..outcome.into()
+                }
+            }
+            Err(error) => unstarted(&error).into(),
+        }
+    }
+
+    /// Starts the command and leaves it running.
+    async fn start(&self, params: Params, context: CallContext) -> Report {
+        let Some(session) = context.view.session else {
+            let what = "a command can run in the background of a session only";
+            return Outcome::failed(what, "leave `background` out").into();
+        };
+        let timeout = params.timeout.map(|_| self.timeout(&params));
+        let command = shorten(params.command.trim(), 200);
+        let job = match self.job(&params, &context.view, timeout.unwrap_or(NO_TIMEOUT)) {
+            Ok(job) => job,
+            Err(outcome) => return outcome.into(),
+        };
+        let start = Start {
+            job,
+            command: command.clone(),
+            timeout,
+            redaction: context.redaction,
+            clock: context.clock,
+        };
+        let known = &context.view.shells;
+        match self.background.start(session, known, start).await {
+            Ok(id) => {
+                let outcome = Outcome::Done {
+                    output: format!(
+                        "{id} runs in the background. `bash_output` with the id {id} reads what it \
+                         writes, `kill_shell` ends it; it ends with the session."
+                    ),
+                    effect: EffectStatus::Unknown,
+                };
+                Report {
+                    session: vec![SessionEffect::ShellStarted { id, command }],
+                    ..outcome.into()
+                }
+            }
+            Err(refused) => not_started(refused).into(),
         }
     }
 
@@ -87,9 +244,41 @@ impl Bash {
     }
 }
 
+fn not_started(refused: NotStarted) -> Outcome {
+    match refused {
+        NotStarted::TooMany(running) => {
+            let names: Vec<String> = running
+                .iter()
+                .map(|listed| format!("{} ({})", listed.id, shorten(&listed.command, 60)))
+                .collect();
+            let what = format!(
+                "{} background shells run, and no more than {MOST} may: {}",
+                names.len(),
+                names.join(", ")
+            );
+            Outcome::failed(
+                what,
+                "end one with `kill_shell`, or run it in the foreground",
+            )
+        }
+        NotStarted::Failed(why) => {
+            Outcome::failed(format!("the command could not be started: {why}"), "")
+        }
+    }
+}
+
+/// Whether the folder a command was meant for is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It is.
+    There,
+    /// It is gone: nothing is run, and the session goes to this folder.
+    Gone(PathBuf),
+}
+
 impl TypedTool for Bash {
     type Params = Params;
-    type Plan = ();
+    type Plan = Place;
 
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -118,55 +307,79 @@ impl TypedTool for Bash {
         &'a self,
         params: &'a Params,
         view: &'a SessionView,
-    ) -> BoxFuture<'a, Result<(Inspection, ()), Outcome>> {
-        let header = format!("run {}", shorten(params.command.trim(), 300));
-        let mut inspection = Inspection::new("bash", header);
+    ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
+        if let Err(outcome) = self.policy(params, view) {
+            return futures::future::ready(Err(outcome)).boxed();
+        }
+        if !view.cwd.is_dir() {
+            let refuge = folder::refuge(view, &self.environment);
+            let header = format!("leave {}, which is gone", view.cwd.display());
+            let mut inspection = Inspection::new("bash", header);
+            // Nothing is run, so there is nothing to ask about.
+            inspection.default = Some(DefaultDecision::Allow);
+            return futures::future::ready(Ok((inspection, Place::Gone(refuge)))).boxed();
+        }
+        let outside = self.leaves_sandbox(params);
+        let background = params.background == Some(true);
+        let mut way = if outside { " outside the sandbox" } else { "" }.to_owned();
+        if background {
+            way.push_str(" in the background");
+        }
+        let header = format!(
+            "run{way} {}{}",
+            shorten(params.command.trim(), 300),
+            view.elsewhere(Path::new(""))
+        );
+        let label = if outside { OUTSIDE_SANDBOX } else { "bash" };
+        let mut inspection = Inspection::new(label, header);
+        inspection.own_grant = outside;
         inspection.commands = vec![params.command.clone()];
         inspection.preview = Preview::Command {
             command: params.command.clone(),
             cwd: view.cwd.clone(),
         };
-        inspection.deadline = Some(self.timeout(params) + ENDING);
-        futures::future::ready(Ok((inspection, ()))).boxed()
+        inspection.deadline = Some(if background {
+            STARTING
+        } else {
+            self.timeout(params) + ENDING
+        });
+        futures::future::ready(Ok((inspection, Place::There))).boxed()
     }
 
     fn execute(
         self: Arc<Self>,
         params: Params,
-        (): (),
+        place: Place,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         async move {
-            let timeout = self.timeout(&params);
-            let cwd = context.view.cwd.clone();
-            if !cwd.is_dir() {
-                let what = format!("the working folder {} no longer exists", cwd.display());
-                return Outcome::failed(what, "create it again, or start the session elsewhere")
-                    .into();
-            }
-            let mut job = ShellJob::bash(params.command, cwd, self.environment.clone(), timeout);
-            if params.stop_on_error == Some(true) {
-                job.args.insert(0, "-e".to_owned());
-            }
-            let mut output = Output::new(&context);
-            let ran = self
-                .shell
-                .run(
-                    job,
-                    |stream, chunk| output.take(stream, chunk),
-                    context.cancel.clone(),
-                )
-                .await;
-            match ran {
-                Ok(report) => output.outcome(&report, timeout).into(),
-                Err(error) => {
-                    let what = format!("the command could not be started: {}", chain(&error));
-                    Outcome::failed(what, "").into()
+            let place = match place {
+                // It may have gone while somebody was asked.
+                Place::There if !context.view.cwd.is_dir() => {
+                    Place::Gone(folder::refuge(&context.view, &self.environment))
                 }
+                place => place,
+            };
+            match place {
+                Place::Gone(refuge) => folder::vanished(&context.view, refuge),
+                Place::There if params.background == Some(true) => {
+                    self.start(params, context).await
+                }
+                Place::There => self.run(params, context).await,
             }
         }
         .boxed()
     }
+}
+
+/// A command that did not run.
+fn unstarted(error: &Error) -> Outcome {
+    let next = match error.kind() {
+        ErrorKind::Sandbox => "nothing was run; tell the person that the sandbox does not work",
+        _ => "",
+    };
+    let what = format!("the command could not be started: {}", chain(error));
+    Outcome::failed(what, next)
 }
 
 /// What a command has written, on its way to whoever watches, to the model, and, where it is too
@@ -210,10 +423,30 @@ impl Output {
         }
     }
 
-    fn outcome(mut self, report: &ShellReport, timeout: Duration) -> Outcome {
+    /// What to say of a command that failed where its sandbox has probably stopped it.
+    fn notice(
+        &mut self,
+        report: &ShellReport,
+        policy: &SandboxPolicy,
+        cwd: &Path,
+    ) -> Option<String> {
+        let rest = self.capture.finish();
+        self.pass_on(&rest);
+        let has_failed = report.end != End::Exited(0) && !report.timed_out && !report.cancelled;
+        let notice = policy
+            .notice(&self.capture.text(), cwd)
+            .filter(|_| has_failed)?;
+        Some(format!(
+            "[{notice}. If it must run all the same, `outside_sandbox: true` asks a person.]\n"
+        ))
+    }
+
+    /// `remarks` is what is said of the sandbox and the working folder.
+    fn outcome(mut self, report: &ShellReport, timeout: Duration, remarks: &str) -> Outcome {
         let rest = self.capture.finish();
         self.pass_on(&rest);
         let mut text = self.capture.text();
+        let unanswered = unanswered::unanswered(&text, &report.end);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -227,6 +460,8 @@ impl Output {
             text.push_str("(nothing was written until then; buffered output is lost)\n");
         }
         say_leftovers(&mut text, report);
+        text.push_str(remarks);
+        text.push_str(&unanswered.unwrap_or_default());
         ended(text, report, timeout)
     }
 }

@@ -6,13 +6,17 @@
 //! Start reading at [`read_file`], the simplest one; [`mod@file`] is the ground all file tools share.
 
 pub mod bash;
+pub mod bash_output;
 pub mod diff_file;
 pub mod edit_file;
 pub mod file;
+pub mod kill_shell;
+pub mod parse;
 pub mod read_file;
 pub mod search;
 pub mod write_file;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,19 +24,33 @@ use castellan_core::Tool;
 use castellan_core::tool::Typed;
 use castellan_host::shell::Shell;
 
+use crate::bash::Background;
 use crate::file::Closed;
+use crate::parse::Parser;
 
 /// What the tools of this crate need.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Needs {
     /// Where commands run.
     pub shell: Shell,
+    /// The commands that run in the background.
+    pub background: Background,
     /// The whole environment of commands.
     pub environment: Vec<(String, String)>,
     /// How long a command may run that sets no timeout.
     pub timeout: Duration,
     /// What file tools don't touch.
     pub closed: Closed,
+    /// Where hostile files are parsed.
+    pub parser: Arc<dyn Parser>,
+}
+
+impl fmt::Debug for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Needs")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Every tool of this crate, in the order a model is shown them.
@@ -40,13 +58,22 @@ pub struct Needs {
 pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     let Needs {
         shell,
+        background,
         environment,
         timeout,
         closed,
+        parser,
     } = needs;
     vec![
-        Arc::new(Typed::new(bash::Bash::new(shell, environment, timeout))),
-        Arc::new(Typed::new(read_file::ReadFile::new(closed.clone()))),
+        Arc::new(Typed::new(bash::Bash::new(
+            shell,
+            background.clone(),
+            environment,
+            timeout,
+        ))),
+        Arc::new(Typed::new(bash_output::BashOutput::new(background.clone()))),
+        Arc::new(Typed::new(kill_shell::KillShell::new(background))),
+        Arc::new(Typed::new(read_file::ReadFile::new(closed.clone(), parser))),
         Arc::new(Typed::new(write_file::WriteFile::new(closed.clone()))),
         Arc::new(Typed::new(edit_file::EditFile::new(closed.clone()))),
         Arc::new(Typed::new(diff_file::DiffFile::new(closed.clone()))),

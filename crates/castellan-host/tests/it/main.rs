@@ -3,10 +3,15 @@
 // Each module says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
 mod environment;
+mod follow;
+#[cfg(test)]
+mod hooks;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
 mod owner;
+#[cfg(test)]
+mod sandbox;
 #[cfg(test)]
 mod shell;
 #[cfg(test)]

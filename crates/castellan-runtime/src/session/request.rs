@@ -1,6 +1,6 @@
 //! What a model is shown of a session: a pure function of its state.
 
-use castellan_core::Message;
+use castellan_core::{Message, PictureRef};
 
 use super::state::{Entry, State};
 
@@ -18,15 +18,12 @@ pub fn messages(state: &State) -> Vec<Message> {
     }];
     for entry in &state.entries {
         match entry {
-            Entry::User(text) => match messages.last_mut() {
-                // Two in a row happen after a turn that came to nothing; many chat templates
-                // insist on alternation.
-                Some(Message::User { text: before }) => {
-                    before.push_str("\n\n");
-                    before.push_str(text);
-                }
-                _ => messages.push(Message::User { text: text.clone() }),
-            },
+            Entry::User { text, pictures } => {
+                said(&mut messages, text);
+                let shown = pictures.iter().map(|one| picture("attached picture", one));
+                messages.extend(shown);
+            }
+            Entry::Notice(text) => noticed(&mut messages, text),
             Entry::Assistant {
                 text,
                 reasoning,
@@ -48,10 +45,51 @@ pub fn messages(state: &State) -> Vec<Message> {
                         is_error: call.result.as_ref().is_none_or(|result| result.is_error),
                     }
                 }));
+                // Behind all results: many servers take no picture inside of one.
+                for call in calls {
+                    let pictures = call.result.iter().flat_map(|result| &result.pictures);
+                    let caption = format!("picture of a {} result", call.name());
+                    messages.extend(pictures.map(|one| picture(&caption, one)));
+                }
             }
         }
     }
     messages
+}
+
+fn picture(caption: &str, picture: &PictureRef) -> Message {
+    Message::Picture {
+        caption: format!("{caption}: {picture}"),
+        picture: picture.clone(),
+        data: None,
+    }
+}
+
+/// Adds what a person said. Two messages in a row happen after a turn that came to nothing; many
+/// chat templates insist on alternation, so they become one.
+fn said(messages: &mut Vec<Message>, text: &str) {
+    match messages.last_mut() {
+        Some(Message::User { text: before }) => {
+            before.push_str("\n\n");
+            before.push_str(text);
+        }
+        _ => messages.push(Message::User {
+            text: text.to_owned(),
+        }),
+    }
+}
+
+/// Adds word of something that happened. It rides on the message before it where it can: a message
+/// of its own between a result and the next answer is refused by some chat templates.
+fn noticed(messages: &mut Vec<Message>, text: &str) {
+    let word = format!("[castellan: {text}]");
+    match messages.last_mut() {
+        Some(Message::ToolResult { output: before, .. }) => {
+            before.push_str("\n\n");
+            before.push_str(&word);
+        }
+        _ => said(messages, &word),
+    }
 }
 
 /// The standing instructions. Stable over a session, so that providers can reuse what they have

@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use castellan_core::event::{Answer, TurnEnd};
-use castellan_core::message::IssuedCall;
-use castellan_core::tool::{Effect, FileMark, SessionEffect};
-use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
+use castellan_core::message::{IssuedCall, Reasoning};
+use castellan_core::tool::{BackgroundShell, Effect, FileMark, SessionEffect};
+use castellan_core::{
+    CallId, Caller, CycleId, EffectStatus, Event, PictureRef, Recorded, Timestamp,
+};
 use castellan_gate::Asked;
 
 /// What a call came to.
@@ -20,6 +22,8 @@ pub struct CallResult {
     pub output: String,
     /// Whether it reports a failure.
     pub is_error: bool,
+    /// Pictures that belong to it.
+    pub pictures: Vec<PictureRef>,
 }
 
 /// A call and how far it has come.
@@ -33,8 +37,12 @@ pub struct CallState {
     pub read_only: bool,
     /// What a person was last asked about it.
     pub asked: Option<Asked>,
-    /// What a person decided.
+    /// When they were asked.
+    pub asked_at: Timestamp,
+    /// What was decided.
     pub answer: Option<Answer>,
+    /// Who decided.
+    pub answered_by: Option<String>,
     /// Whether it was recorded as started.
     pub started: bool,
     /// What it came to.
@@ -63,16 +71,23 @@ impl CallState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// Someone spoke.
-    User(String),
+    User {
+        /// The words.
+        text: String,
+        /// Pictures that came with them.
+        pictures: Vec<PictureRef>,
+    },
     /// The model answered.
     Assistant {
         /// The words.
         text: String,
         /// Reasoning shown apart from the answer.
-        reasoning: Option<String>,
+        reasoning: Option<Reasoning>,
         /// The calls, in order.
         calls: Vec<CallState>,
     },
+    /// Something happened outside the conversation.
+    Notice(String),
 }
 
 /// A session as its events have made it.
@@ -92,12 +107,16 @@ pub struct State {
     pub entries: Vec<Entry>,
     /// The files whose content it knows.
     pub seen: BTreeMap<PathBuf, FileMark>,
+    /// The commands it started in the background, by id.
+    pub shells: BTreeMap<String, BackgroundShell>,
     /// Why the last turn is over; `None` while one is under way.
     pub turn_end: Option<TurnEnd>,
     /// Model answers since the turn began or was taken up again.
     pub model_calls: u32,
     /// Where each call stands, by entry and position.
     calls: HashMap<CallId, (usize, usize)>,
+    /// The call that set the working folder, by entry and position.
+    folder_by: (usize, usize),
 }
 
 impl State {
@@ -125,9 +144,11 @@ impl State {
             workspace: cwd.clone(),
             entries: Vec::new(),
             seen: BTreeMap::new(),
+            shells: BTreeMap::new(),
             turn_end: Some(TurnEnd::Done),
             model_calls: 0,
             calls: HashMap::new(),
+            folder_by: (0, 0),
         })
     }
 
@@ -137,7 +158,11 @@ impl State {
             self.last_seq = seq;
         }
         match &recorded.event {
-            Event::UserTurn { text } => self.said(text),
+            Event::UserTurn { text, pictures } => self.said(text, pictures),
+            Event::Notice {
+                text,
+                session_effects,
+            } => self.told(text, session_effects),
             Event::ModelResponse {
                 text,
                 reasoning,
@@ -169,23 +194,29 @@ impl State {
                     };
                     self.on_call(item.call_id, |call| {
                         call.asked = Some(asked);
+                        call.asked_at = recorded.ts;
                         call.answer = None;
+                        call.answered_by = None;
                     });
                 }
             }
             Event::ApprovalResolved {
-                cycle_id, answers, ..
-            } => self.decided(*cycle_id, answers),
+                cycle_id,
+                by,
+                answers,
+            } => self.decided(*cycle_id, by, answers),
             Event::ToolResult {
                 call_id,
                 output,
                 is_error,
                 session_effects,
+                pictures,
                 ..
             } => {
                 let result = CallResult {
                     output: output.clone(),
                     is_error: *is_error,
+                    pictures: pictures.clone(),
                 };
                 self.ended(*call_id, result, session_effects);
             }
@@ -211,13 +242,22 @@ impl State {
         }
     }
 
-    fn said(&mut self, text: &str) {
-        self.entries.push(Entry::User(text.to_owned()));
+    fn said(&mut self, text: &str, pictures: &[PictureRef]) {
+        self.entries.push(Entry::User {
+            text: text.to_owned(),
+            pictures: pictures.to_vec(),
+        });
         self.turn_end = None;
         self.model_calls = 0;
     }
 
-    fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {
+    fn told(&mut self, text: &str, effects: &[SessionEffect]) {
+        let place = (self.entries.len(), 0);
+        self.entries.push(Entry::Notice(text.to_owned()));
+        self.changed(place, effects);
+    }
+
+    fn answered(&mut self, text: &str, reasoning: Option<&Reasoning>, calls: &[IssuedCall]) {
         let entry = self.entries.len();
         for (position, issued) in calls.iter().enumerate() {
             self.calls.insert(issued.call_id, (entry, position));
@@ -232,7 +272,9 @@ impl State {
                     name: None,
                     read_only: false,
                     asked: None,
+                    asked_at: Timestamp(0),
                     answer: None,
+                    answered_by: None,
                     started: false,
                     result: None,
                 })
@@ -241,7 +283,7 @@ impl State {
     }
 
     /// An answer to an earlier round says nothing about the present one.
-    fn decided(&mut self, cycle_id: CycleId, answers: &[Answer]) {
+    fn decided(&mut self, cycle_id: CycleId, by: &str, answers: &[Answer]) {
         for answer in answers {
             self.on_call(answer.call_id, |call| {
                 if call
@@ -250,6 +292,7 @@ impl State {
                     .is_some_and(|asked| asked.cycle_id == cycle_id)
                 {
                     call.answer = Some(answer.clone());
+                    call.answered_by = Some(by.to_owned());
                 }
             });
         }
@@ -262,12 +305,36 @@ impl State {
             first = call.result.is_none();
             call.result.get_or_insert(result);
         });
-        for effect in effects.iter().filter(|_| first) {
+        if let Some(place) = self.calls.get(&id).copied().filter(|_| first) {
+            self.changed(place, effects);
+        }
+    }
+
+    /// Takes in what came of the call, or of the notice, at `place`.
+    fn changed(&mut self, place: (usize, usize), effects: &[SessionEffect]) {
+        for effect in effects {
             match effect {
                 SessionEffect::FileSeen { path, mark } => {
                     self.seen.insert(path.clone(), mark.clone());
                 }
-                SessionEffect::WorkingFolder { path } => self.cwd.clone_from(path),
+                // Calls made together end in any order; the order they were made in decides.
+                SessionEffect::WorkingFolder { path } if place >= self.folder_by => {
+                    self.cwd.clone_from(path);
+                    self.folder_by = place;
+                }
+                SessionEffect::WorkingFolder { .. } => {}
+                SessionEffect::ShellStarted { id, command } => {
+                    let shell = BackgroundShell {
+                        command: command.clone(),
+                        running: true,
+                    };
+                    self.shells.insert(id.clone(), shell);
+                }
+                SessionEffect::ShellEnded { id } => {
+                    if let Some(shell) = self.shells.get_mut(id) {
+                        shell.running = false;
+                    }
+                }
             }
         }
     }
@@ -286,9 +353,14 @@ impl State {
 
     /// Calls of the model's last answer that have no result.
     pub fn open_calls(&self) -> impl Iterator<Item = &CallState> {
-        let calls = match self.entries.last() {
+        let mut spoken = self
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| !matches!(entry, Entry::Notice(_)));
+        let calls = match spoken.next() {
             Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
-            Some(Entry::User(_)) | None => &[],
+            Some(Entry::User { .. } | Entry::Notice(_)) | None => &[],
         };
         calls.iter().filter(|call| call.result.is_none())
     }
@@ -301,7 +373,7 @@ impl State {
             .rev()
             .find_map(|entry| match entry {
                 Entry::Assistant { text, .. } => Some(text.as_str()),
-                Entry::User(_) => None,
+                Entry::User { .. } | Entry::Notice(_) => None,
             })
             .unwrap_or_default()
     }

@@ -10,6 +10,9 @@ use castellan_core::tool::{
 };
 use castellan_core::{CallId, CancelSource, Outcome, Tool as _};
 use castellan_testkit::{ManualClock, SequentialIds};
+use castellan_tools::file::Closed;
+use castellan_tools::parse::InProcess;
+use castellan_tools::read_file::ReadFile;
 use serde_json::Value;
 
 /// A session's view of a folder.
@@ -19,6 +22,7 @@ pub(crate) fn view(folder: &Path) -> SessionView {
         cwd: folder.to_owned(),
         workspace: folder.to_owned(),
         seen: Default::default(),
+        shells: Default::default(),
         result_limit: 256 * 1024,
     }
 }
@@ -85,7 +89,13 @@ pub(crate) fn after(view: &SessionView, report: &Report) -> SessionView {
                 view.seen.insert(path.clone(), mark.clone());
             }
             SessionEffect::WorkingFolder { path } => view.cwd.clone_from(path),
+            SessionEffect::ShellStarted { .. } | SessionEffect::ShellEnded { .. } => {}
         }
     }
     view
+}
+
+/// `read_file`, which parses in this process.
+pub(crate) fn reader(closed: Closed) -> ReadFile {
+    ReadFile::new(closed, Arc::new(InProcess))
 }

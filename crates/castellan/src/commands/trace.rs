@@ -66,7 +66,10 @@ fn in_words(event: &Event) -> String {
         Event::SessionStart { cwd, caller, .. } => {
             format!("{} in {}", caller.principal, cwd.display())
         }
-        Event::UserTurn { text } => shorten(text, 400),
+        Event::UserTurn { text, pictures } => {
+            let pictures: String = pictures.iter().map(|one| format!(" [{one}]")).collect();
+            format!("{}{pictures}", shorten(text, 400))
+        }
         Event::ModelRequest {
             model,
             messages,
@@ -96,7 +99,9 @@ fn in_words(event: &Event) -> String {
         Event::StateChange { state, reason } => {
             format!("{} {}", word(state), word(reason))
         }
-        Event::Reasoning { text } | Event::Content { text } => shorten(text, 200),
+        Event::Reasoning { text } | Event::Content { text } | Event::Notice { text, .. } => {
+            shorten(text, 200)
+        }
         Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),
         _ => call_in_words(event),
     }
