@@ -2,11 +2,12 @@
 //! the folder it went to; or starts one in the background, of which nothing is left when the session
 //! is.
 //!
-//! `background` has the commands in the background, `folder` the working folder, `unanswered` the
-//! hint for commands that wanted to ask somebody.
+//! `background` has the commands in the background, `folder` the working folder, `refusal` the
+//! commands nobody is asked about, `unanswered` the hint for commands that wanted to ask somebody.
 
 pub(crate) mod background;
 mod folder;
+mod refusal;
 mod ring;
 mod unanswered;
 
@@ -308,7 +309,8 @@ impl TypedTool for Bash {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
-        if let Err(outcome) = self.policy(params, view) {
+        let refused = refusal::refused(&params.command, view, &self.environment);
+        if let Some(outcome) = refused.or_else(|| self.policy(params, view).err()) {
             return futures::future::ready(Err(outcome)).boxed();
         }
         if !view.cwd.is_dir() {

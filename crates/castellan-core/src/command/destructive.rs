@@ -82,7 +82,10 @@ fn parts_of(parts: &[Part], scene: &mut Scene<'_>) -> Option<Refusal> {
         if let Some(feeder) = feeder.as_ref().filter(|_| part.flow.fed)
             && let Some(reason) = rule::fed(feeder, &part, &unwrapped, scene)
         {
-            return Some(Refusal::new(&format!("{} | {}", feeder.text, part.text), reason));
+            return Some(Refusal::new(
+                &format!("{} | {}", feeder.text, part.text),
+                reason,
+            ));
         }
         if let Some(found) = unwrapped.opaque.and_then(|_| scan::hidden(&part, scene)) {
             return Some(found);

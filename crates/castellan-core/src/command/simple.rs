@@ -389,11 +389,11 @@ impl<'t> Reader<'t> {
         };
         let by = SetBy::Assignment;
         Ok(Assignment {
- name,
- value,
- values: Vec::new(),
- by,
- })
+            name,
+            value,
+            values: Vec::new(),
+            by,
+        })
     }
 }
 

@@ -225,11 +225,11 @@ impl<'t> Reader<'t> {
                     let by = SetBy::Assignment;
                     let part = Draftless {
                         assignments: vec![Assignment {
- name,
- value,
- values: Vec::new(),
- by,
- }],
+                            name,
+                            value,
+                            values: Vec::new(),
+                            by,
+                        }],
                         text: self.text(next).to_owned(),
                         ..Draftless::default()
                     };

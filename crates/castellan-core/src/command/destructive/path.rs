@@ -22,21 +22,78 @@ pub(super) enum Worth {
 
 /// Without these nothing runs.
 const SYSTEM: &[&str] = &[
-    "bin", "boot", "boot/efi", "boot/grub", "dev", "etc", "etc/pam.d", "etc/ssh", "etc/systemd",
-    "lib", "lib/modules", "lib/systemd", "lib32", "lib64", "libx32", "proc", "root", "run", "sbin",
-    "sys", "usr", "usr/bin", "usr/include", "usr/lib", "usr/lib32", "usr/lib64", "usr/libexec",
-    "usr/sbin", "usr/share", "var", "var/lib", "var/lib/dpkg", "var/spool", "nix", "nix/store",
-    "gnu", "gnu/store", "System", "Library", "private", "private/etc", "private/var",
+    "bin",
+    "boot",
+    "boot/efi",
+    "boot/grub",
+    "dev",
+    "etc",
+    "etc/pam.d",
+    "etc/ssh",
+    "etc/systemd",
+    "lib",
+    "lib/modules",
+    "lib/systemd",
+    "lib32",
+    "lib64",
+    "libx32",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "sys",
+    "usr",
+    "usr/bin",
+    "usr/include",
+    "usr/lib",
+    "usr/lib32",
+    "usr/lib64",
+    "usr/libexec",
+    "usr/sbin",
+    "usr/share",
+    "var",
+    "var/lib",
+    "var/lib/dpkg",
+    "var/spool",
+    "nix",
+    "nix/store",
+    "gnu",
+    "gnu/store",
+    "System",
+    "Library",
+    "private",
+    "private/etc",
+    "private/var",
 ];
 /// Kept by the system, filled by people.
 const PLACES: &[&str] = &[
-    "home", "media", "mnt", "opt", "snap", "srv", "usr/local", "usr/local/bin", "usr/local/lib",
-    "usr/local/sbin", "usr/local/share", "usr/src", "var/log", "var/mail", "var/db", "Users",
-    "Applications", "Volumes",
+    "home",
+    "media",
+    "mnt",
+    "opt",
+    "snap",
+    "srv",
+    "usr/local",
+    "usr/local/bin",
+    "usr/local/lib",
+    "usr/local/sbin",
+    "usr/local/share",
+    "usr/src",
+    "var/log",
+    "var/mail",
+    "var/db",
+    "Users",
+    "Applications",
+    "Volumes",
 ];
 /// Files nobody can log in without.
 const LOGIN_FILES: &[&str] = &[
-    "etc/passwd", "etc/shadow", "etc/group", "etc/gshadow", "etc/sudoers", "etc/fstab",
+    "etc/passwd",
+    "etc/shadow",
+    "etc/group",
+    "etc/gshadow",
+    "etc/sudoers",
+    "etc/fstab",
 ];
 /// How the names of block devices and of raw memory begin.
 const RAW_DEVICES: &[&str] = &[
@@ -87,7 +144,10 @@ fn is_everything(pattern: &str) -> bool {
             ANY => any = true,
             ONE | '.' => {}
             SET => {
-                letters.by_ref().take_while(|letter| *letter != ']').for_each(drop);
+                letters
+                    .by_ref()
+                    .take_while(|letter| *letter != ']')
+                    .for_each(drop);
             }
             _ => return false,
         }
@@ -118,7 +178,10 @@ impl Path {
         if SYSTEM.iter().any(|known| self.is(known)) {
             return Some(Worth::System);
         }
-        PLACES.iter().any(|known| self.is(known)).then_some(Worth::Place)
+        PLACES
+            .iter()
+            .any(|known| self.is(known))
+            .then_some(Worth::Place)
     }
 
     /// Whether it is the absolute path `known`, written without its first slash.
@@ -134,7 +197,11 @@ impl Path {
     fn holds(&self, home: &str) -> bool {
         let home: Vec<&str> = home.split('/').filter(|part| !part.is_empty()).collect();
         self.parts.len() <= home.len()
-            && self.parts.iter().zip(&home).all(|(pattern, name)| matches(pattern, name))
+            && self
+                .parts
+                .iter()
+                .zip(&home)
+                .all(|(pattern, name)| matches(pattern, name))
     }
 
     /// Whether it is a disk or the memory, not a file on one.
@@ -186,12 +253,18 @@ fn matches(pattern: &str, name: &str) -> bool {
         let mut next = vec![false; name.len() + 1];
         if *letter == SET {
             let rest = pattern.get(index..).unwrap_or_default();
-            index += rest.iter().position(|letter| *letter == ']').map_or(0, |end| end + 1);
+            index += rest
+                .iter()
+                .position(|letter| *letter == ']')
+                .map_or(0, |end| end + 1);
         }
         let mut before = false;
         for place in 0..=name.len() {
             let here = reached.get(place).copied().unwrap_or_default();
-            let came = place.checked_sub(1).and_then(|last| reached.get(last)).copied();
+            let came = place
+                .checked_sub(1)
+                .and_then(|last| reached.get(last))
+                .copied();
             let one = came.unwrap_or_default();
             before |= here;
             let fits = match *letter {

@@ -89,7 +89,10 @@ fn family(name: &str) -> Option<Family> {
 /// Whether a word, as written and with quotes around or in it, may be the name of a command that
 /// there are rules for.
 pub(super) fn concerns(raw: &str) -> bool {
-    let bare: String = raw.chars().filter(|letter| !"'\"\\".contains(*letter)).collect();
+    let bare: String = raw
+        .chars()
+        .filter(|letter| !"'\"\\".contains(*letter))
+        .collect();
     family(bare.rsplit_once('/').map_or(&bare, |(_, name)| name)).is_some()
 }
 
@@ -140,7 +143,11 @@ impl<'c> Call<'c, '_> {
     }
 
     fn literals(&self) -> impl Iterator<Item = &'c str> {
-        self.part.words.iter().skip(1).filter_map(|word| word.literal())
+        self.part
+            .words
+            .iter()
+            .skip(1)
+            .filter_map(|word| word.literal())
     }
 
     /// Whether one of these words is among the arguments.
@@ -220,9 +227,27 @@ impl<'c> Call<'c, '_> {
             return false;
         }
         const ALL: &[&str] = &[
-            "-delete", "-depth", "-d", "-xdev", "-mount", "-follow", "-print", "-print0", "-ls",
-            "-true", "-exec", "-execdir", "-ok", "-okdir", "-mindepth", "-maxdepth", "-type",
-            "-warn", "-nowarn", "-noleaf", "-ignore_readdir_race",
+            "-delete",
+            "-depth",
+            "-d",
+            "-xdev",
+            "-mount",
+            "-follow",
+            "-print",
+            "-print0",
+            "-ls",
+            "-true",
+            "-exec",
+            "-execdir",
+            "-ok",
+            "-okdir",
+            "-mindepth",
+            "-maxdepth",
+            "-type",
+            "-warn",
+            "-nowarn",
+            "-noleaf",
+            "-ignore_readdir_race",
         ];
         let mut words = self.literals().peekable();
         while let Some(word) = words.next() {
@@ -265,7 +290,10 @@ impl<'c> Call<'c, '_> {
         if sources.iter().any(gone) {
             return Some(REMOVES);
         }
-        if sources.iter().any(|word| self.paths(word).iter().any(Path::is_login_file)) {
+        if sources
+            .iter()
+            .any(|word| self.paths(word).iter().any(Path::is_login_file))
+        {
             return Some(LOCKS_OUT);
         }
         self.writes(std::iter::once(*to), true)
@@ -273,10 +301,13 @@ impl<'c> Call<'c, '_> {
 
     fn copies_raw(&self) -> Option<&'static str> {
         let targets = self.part.words.iter().skip(1).flat_map(|word| {
-            self.scene.expand(word, self.part).into_iter().filter_map(|text| {
-                let target = text.strip_prefix("of=")?.to_owned();
-                Some(Word::plain(target))
-            })
+            self.scene
+                .expand(word, self.part)
+                .into_iter()
+                .filter_map(|text| {
+                    let target = text.strip_prefix("of=")?.to_owned();
+                    Some(Word::plain(target))
+                })
         });
         let targets: Vec<Word> = targets.collect();
         self.writes(targets.iter(), true)
@@ -288,7 +319,9 @@ impl<'c> Call<'c, '_> {
         overwrites: bool,
     ) -> Option<&'static str> {
         targets.find_map(|word| {
-            self.paths(word).iter().find_map(|path| written(path, overwrites))
+            self.paths(word)
+                .iter()
+                .find_map(|path| written(path, overwrites))
         })
     }
 
@@ -317,16 +350,25 @@ impl<'c> Call<'c, '_> {
             _ if name.starts_with("mkfs") || name.starts_with("newfs") => maybe,
             "wipefs" => maybe && (self.has_letter('a') || self.has_letter('o') || verb(&["--all"])),
             "fdisk" | "sfdisk" | "cfdisk" | "gdisk" | "sgdisk" => {
-                let looks = verb(&["--list", "--dump", "--json", "--print", "--info", "--verify"])
-                    || ['l', 'd', 'J', 'p', 'i', 'v'].iter().any(|letter| {
-                        // `sgdisk -d` deletes; of the others it only prints.
-                        !(*letter == 'd' && name == "sgdisk") && self.has_letter(*letter)
-                    });
+                let looks = verb(&[
+                    "--list", "--dump", "--json", "--print", "--info", "--verify",
+                ]) || ['l', 'd', 'J', 'p', 'i', 'v'].iter().any(|letter| {
+                    // `sgdisk -d` deletes; of the others it only prints.
+                    !(*letter == 'd' && name == "sgdisk") && self.has_letter(*letter)
+                });
                 on_device && !looks
             }
             "parted" => on_device && !verb(&["print", "-l", "--list", "unit"]),
-            "hdparm" => self.literals().any(|w| w.contains("erase") || w.contains("sanitize")),
-            "nvme" => verb(&["format", "sanitize", "write-zeroes", "write-uncor", "delete-ns"]),
+            "hdparm" => self
+                .literals()
+                .any(|w| w.contains("erase") || w.contains("sanitize")),
+            "nvme" => verb(&[
+                "format",
+                "sanitize",
+                "write-zeroes",
+                "write-uncor",
+                "delete-ns",
+            ]),
             "cryptsetup" => on_device && verb(&["luksFormat", "luksErase", "erase", "reencrypt"]),
             "zpool" | "zfs" => verb(&["destroy", "labelclear"]),
             "mdadm" => verb(&["--zero-superblock"]),
@@ -349,17 +391,28 @@ impl<'c> Call<'c, '_> {
         let stops = match name {
             "shutdown" => !self.has(&["-c", "-k", "--show"]),
             "init" | "telinit" => matches!(first, Some("0" | "6")),
-            "systemctl" | "loginctl" => matches!(
-                first,
-                Some(
-                    "poweroff" | "reboot" | "halt" | "kexec" | "soft-reboot" | "rescue"
-                        | "emergency" | "suspend" | "hibernate" | "hybrid-sleep" | "exit"
-                )
-            ) || (first == Some("isolate") || first == Some("start"))
-                && self.literals().any(|word| {
-                    let target = word.strip_suffix(".target").unwrap_or_default();
-                    ["poweroff", "reboot", "halt", "rescue", "emergency"].contains(&target)
-                }),
+            "systemctl" | "loginctl" => {
+                matches!(
+                    first,
+                    Some(
+                        "poweroff"
+                            | "reboot"
+                            | "halt"
+                            | "kexec"
+                            | "soft-reboot"
+                            | "rescue"
+                            | "emergency"
+                            | "suspend"
+                            | "hibernate"
+                            | "hybrid-sleep"
+                            | "exit"
+                    )
+                ) || (first == Some("isolate") || first == Some("start"))
+                    && self.literals().any(|word| {
+                        let target = word.strip_suffix(".target").unwrap_or_default();
+                        ["poweroff", "reboot", "halt", "rescue", "emergency"].contains(&target)
+                    })
+            }
             "kexec" => self.has(&["-e", "--exec"]),
             _ => !self.has(&["-w", "--wtmp-only"]),
         };
@@ -387,7 +440,10 @@ impl<'c> Call<'c, '_> {
     /// Code of an interpreter that does nothing but fork.
     fn forks(&self) -> Option<&'static str> {
         let endless = |code: &str| {
-            let code: String = code.chars().filter(|letter| !letter.is_whitespace()).collect();
+            let code: String = code
+                .chars()
+                .filter(|letter| !letter.is_whitespace())
+                .collect();
             code.contains("forkwhilefork")
                 || code.contains("fork()while")
                 || code.contains("whiletrue:fork")
@@ -411,11 +467,16 @@ pub(super) fn fed(
     if !lists {
         return None;
     }
-    let by_xargs = unwrapped.parts.iter().any(|part| part.name() == Some("xargs"));
-    let removes = unwrapped
+    let by_xargs = unwrapped
         .parts
         .iter()
-        .any(|part| matches!(part.name(), Some("rm" | "shred" | "srm" | "wipe" | "unlink")));
+        .any(|part| part.name() == Some("xargs"));
+    let removes = unwrapped.parts.iter().any(|part| {
+        matches!(
+            part.name(),
+            Some("rm" | "shred" | "srm" | "wipe" | "unlink")
+        )
+    });
     if by_xargs && removes {
         let call = Call {
             part: feeder,
@@ -430,7 +491,12 @@ pub(super) fn fed(
         return None;
     }
     let _ = part;
-    let code: Vec<&str> = feeder.words.iter().skip(1).filter_map(Word::literal).collect();
+    let code: Vec<&str> = feeder
+        .words
+        .iter()
+        .skip(1)
+        .filter_map(Word::literal)
+        .collect();
     let parts = split(&code.join(" ")).ok()?;
     parts_of(&parts, scene).map(|found| found.reason)
 }
@@ -439,7 +505,11 @@ pub(super) fn fed(
 pub(super) fn fork_bomb(parts: &[Part]) -> Option<Refusal> {
     let calls_itself = |part: &&Part| {
         let within = part.function.as_deref();
-        let reaches = part.words.iter().take(8).any(|word| word.literal() == within);
+        let reaches = part
+            .words
+            .iter()
+            .take(8)
+            .any(|word| word.literal() == within);
         within.is_some()
             && reaches
             && (part.literal(0) == within || part.unwrapped().parts.len() > 1)
@@ -448,10 +518,15 @@ pub(super) fn fork_bomb(parts: &[Part]) -> Option<Refusal> {
     };
     // A script that starts itself: `$0 & $0`.
     let script = |part: &&Part| {
-        part.words.first().is_some_and(|word| word.raw().trim_matches('"') == "$0")
+        part.words
+            .first()
+            .is_some_and(|word| word.raw().trim_matches('"') == "$0")
             && (part.flow.piped || part.flow.background)
     };
-    let found = parts.iter().find(calls_itself).or_else(|| parts.iter().find(script))?;
+    let found = parts
+        .iter()
+        .find(calls_itself)
+        .or_else(|| parts.iter().find(script))?;
     Some(Refusal::new(&found.text, MULTIPLIES))
 }
 

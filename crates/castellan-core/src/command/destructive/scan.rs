@@ -53,19 +53,30 @@ pub(super) fn hidden(part: &Part, scene: &mut Scene<'_>) -> Option<Refusal> {
         .iter()
         .filter(|one| one.operator.starts_with("<<"))
         .map(|one| one.target.raw());
-    let code: Vec<&str> = std::iter::once(part.text.as_str()).chain(here_document).collect();
+    let code: Vec<&str> = std::iter::once(part.text.as_str())
+        .chain(here_document)
+        .collect();
     scan(&code.join("\n"), scene)
 }
 
 /// A word with its quotes simply taken away.
 fn word(raw: &str) -> Word {
-    let bare: String = raw.chars().filter(|letter| !"'\"".contains(*letter)).collect();
+    let bare: String = raw
+        .chars()
+        .filter(|letter| !"'\"".contains(*letter))
+        .collect();
     let bare = bare.trim_start_matches('$').len();
-    let text: String = raw.chars().filter(|letter| !"'\"".contains(*letter)).collect();
+    let text: String = raw
+        .chars()
+        .filter(|letter| !"'\"".contains(*letter))
+        .collect();
     let name = text
         .strip_prefix("${")
         .and_then(|rest| rest.split_once('}'))
-        .or_else(|| text.strip_prefix('$').map(|rest| rest.split_once('/').unwrap_or((rest, ""))));
+        .or_else(|| {
+            text.strip_prefix('$')
+                .map(|rest| rest.split_once('/').unwrap_or((rest, "")))
+        });
     if let Some((name, rest)) = name.filter(|(name, _)| quote::is_name(name) && bare > 0) {
         let rest = if text.starts_with("${") || rest.is_empty() {
             rest.to_owned()
@@ -101,11 +112,15 @@ fn part(words: Vec<Word>) -> Part {
 fn redirections(segment: &str, scene: &Scene<'_>) -> Option<Refusal> {
     for (place, _) in segment.match_indices('>') {
         let rest = segment.get(place + 1..).unwrap_or_default();
-        let target = rest.trim_start_matches(['|', '>', '&', ' ']).split_whitespace().next();
+        let target = rest
+            .trim_start_matches(['|', '>', '&', ' '])
+            .split_whitespace()
+            .next();
         let Some(target) = target.map(word) else {
             continue;
         };
-        let appends = rest.starts_with('>') || segment.get(..place).is_some_and(|b| b.ends_with('>'));
+        let appends =
+            rest.starts_with('>') || segment.get(..place).is_some_and(|b| b.ends_with('>'));
         let mut writing = part(Vec::new());
         writing.redirections.push(Redirection {
             operator: if appends { ">>" } else { ">" }.to_owned(),
@@ -121,10 +136,15 @@ fn redirections(segment: &str, scene: &Scene<'_>) -> Option<Refusal> {
 
 /// A function that calls itself twice at once, as it is usually written.
 fn bomb(text: &str) -> Option<Refusal> {
-    let bare: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+    let bare: String = text
+        .chars()
+        .filter(|letter| !letter.is_whitespace())
+        .collect();
     for (place, _) in bare.match_indices("(){").take(100) {
         let before = bare.get(..place).unwrap_or_default();
-        let start = before.rfind([';', '&', '|', '\n', '}']).map_or(0, |end| end + 1);
+        let start = before
+            .rfind([';', '&', '|', '\n', '}'])
+            .map_or(0, |end| end + 1);
         let name = before.get(start..).unwrap_or_default();
         let name = name.strip_prefix("function").unwrap_or(name);
         let body = bare.get(place + 3..).unwrap_or_default();

@@ -108,7 +108,10 @@ impl<'h> Scene<'h> {
         }
         let split = |text: &String| -> Vec<String> {
             // Blanks come from unquoted values only; those in quotes stand as they are.
-            text.split('\u{5}').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+            text.split('\u{5}')
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect()
         };
         all.iter().flat_map(split).collect()
     }
@@ -121,8 +124,13 @@ impl<'h> Scene<'h> {
             "-" => unknown(),
             "root" => "/root".to_owned(),
             user => {
-                let own = |home: &&String| home.rsplit_once('/').is_some_and(|(_, name)| name == user);
-                self.homes().iter().find(own).cloned().unwrap_or_else(|| format!("/home/{user}"))
+                let own =
+                    |home: &&String| home.rsplit_once('/').is_some_and(|(_, name)| name == user);
+                self.homes()
+                    .iter()
+                    .find(own)
+                    .cloned()
+                    .unwrap_or_else(|| format!("/home/{user}"))
             }
         }
     }
@@ -177,14 +185,19 @@ impl<'h> Scene<'h> {
         match name.as_str() {
             "export" | "declare" | "typeset" | "readonly" | "local" => {
                 for word in part.words.iter().skip(1) {
-                    if let Some((name, value)) = word.literal().and_then(|text| text.split_once('='))
+                    if let Some((name, value)) =
+                        word.literal().and_then(|text| text.split_once('='))
                     {
                         self.set(name, vec![value.to_owned()]);
                     }
                 }
             }
             "cd" | "pushd" | "chdir" => {
-                let to = part.words.iter().skip(1).find(|word| !word.head().starts_with('-'));
+                let to = part
+                    .words
+                    .iter()
+                    .skip(1)
+                    .find(|word| !word.head().starts_with('-'));
                 let goes_back = part.literal(1) == Some("-");
                 let folder = match to {
                     _ if goes_back => None,
