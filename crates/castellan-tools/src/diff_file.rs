@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::DOMAIN;
 use crate::file::diff::{self, CONTEXT, Region, Style};
 use crate::file::text::{Binary, Text};
-use crate::file::{self, Closed};
+use crate::file::{self, Closed, explain, shown};
 
 /// Larger files are not compared: both are held in memory, cut into lines.
 const LARGEST: u64 = 32 * 1024 * 1024;
@@ -150,8 +150,8 @@ impl TypedTool for DiffFile {
             let other = params
                 .path_b
                 .as_ref()
-                .map_or_else(|| "a text".to_owned(), |path| path.display().to_string());
-            let header = format!("compare {} with {other}", params.path_a.display());
+                .map_or_else(|| "a text".to_owned(), |path| shown(path));
+            let header = format!("compare {} with {other}", shown(&params.path_a));
             let mut inspection = Inspection::new("diff_file", header);
             inspection.paths = std::iter::once(&plan.old)
                 .chain(&plan.new)
@@ -189,10 +189,10 @@ struct Side {
 }
 
 fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
-    let name = path.display().to_string();
-    let mut opened = file::open(path)?;
+    let name = shown(path);
+    let mut opened = file::open_resolved(path)?;
     let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
-        .map_err(|error| Outcome::failed(format!("{name} can't be read: {error}"), ""))?;
+        .map_err(|error| explain(path, &error))?;
     let Some((bytes, mark)) = loaded else {
         let what = format!("{name} is larger than {LARGEST} bytes");
         return Err(Outcome::failed(what, "use `bash` with `diff` or `cmp`"));

@@ -20,8 +20,8 @@ use serde::Deserialize;
 
 use crate::DOMAIN;
 use crate::file::diff::Unified;
-use crate::file::text::{Binary, Splice, Text, spliced};
-use crate::file::{self, Addition, Closed};
+use crate::file::text::{Binary, Splice, Text, pieces};
+use crate::file::{self, Closed, Identity, explain, shown};
 use change::{Change, Request};
 use locate::Which;
 
@@ -215,7 +215,11 @@ impl TypedTool for EditFile {
         let work = move || {
             let target = file::resolve(&path)?;
             closed.refuse(&target)?;
-            let (bytes, before) = load(&target)?;
+            let Loaded {
+                bytes,
+                mark: before,
+                ..
+            } = load(&target)?;
             let Some(known) = seen.get(&target) else {
                 // What can't be edited needs no reading first.
                 decode(&target, bytes)?;
@@ -262,7 +266,7 @@ fn inspection(
     let text = decode(&target, bytes)?;
     let change = Change::of(&text, &params.requests()?)?;
     let diff = change.diff(&text, SHOWN);
-    let name = params.path.display();
+    let name = shown(&params.path);
     let header = match (change.replacements.len(), params.replace_all) {
         (count, Some(true)) => format!("edit {name}: replace all, {}", occurrences(count)),
         (1, _) => format!("edit {name}"),
@@ -306,29 +310,39 @@ fn occurrences(count: usize) -> String {
     }
 }
 
-/// The bytes of the file at `target`, and the mark of just these.
-fn load(target: &Path) -> Result<(Vec<u8>, FileMark), Outcome> {
-    let mut opened = file::open(target)?;
+/// What is in the file at `target`.
+struct Loaded {
+    bytes: Vec<u8>,
+    mark: FileMark,
+    identity: Identity,
+}
+
+fn load(target: &Path) -> Result<Loaded, Outcome> {
+    let mut opened = file::open_resolved(target)?;
     file::require_writable(target, &opened.metadata)?;
-    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST).map_err(|error| {
-        Outcome::failed(format!("{} can't be read: {error}", target.display()), "")
-    })?;
-    loaded.ok_or_else(|| {
-        let what = format!("{} is larger than {LARGEST} bytes", target.display());
-        Outcome::failed(what, "use `bash` with `sed`")
+    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
+        .map_err(|error| explain(target, &error))?;
+    let Some((bytes, mark)) = loaded else {
+        let what = format!("{} is larger than {LARGEST} bytes", shown(target));
+        return Err(Outcome::failed(what, "use `bash` with `sed`"));
+    };
+    Ok(Loaded {
+        bytes,
+        mark,
+        identity: Identity::of(&opened.metadata),
     })
 }
 
 fn decode(target: &Path, bytes: Vec<u8>) -> Result<Text, Outcome> {
     Text::decode(bytes).map_err(|Binary(kind)| {
-        let what = format!("{} is {kind}; edit_file changes text", target.display());
+        let what = format!("{} is {kind}; edit_file changes text", shown(target));
         Outcome::failed(what, "")
     })
 }
 
 /// An edit is made to what the model has read, so it must have read it.
 fn unread(target: &Path) -> Outcome {
-    let what = format!("this session has not read {}", target.display());
+    let what = format!("this session has not read {}", shown(target));
     Outcome::failed(what, "read it first with read_file or diff_file")
 }
 
@@ -342,36 +356,42 @@ fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), O
     } else {
         format!("{} bytes then, {} bytes now", known.size, now.size)
     };
-    let shown = target.display();
-    let what = format!("{shown} changed since this session last read it ({sizes})");
+    let what = format!(
+        "{} changed since this session last read it ({sizes})",
+        shown(target)
+    );
     Err(Outcome::failed(what, "read it again and decide anew"))
 }
 
 fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
     let target = plan.target;
-    let (bytes, now) = load(&target)?;
+    let loaded = load(&target)?;
     // An earlier call of the same batch may have written it.
-    if now != plan.before && !left.has(&target, &now) {
+    if loaded.mark != plan.before && !left.has(&target, &loaded.mark) {
         let what = format!(
             "{} changed while the call waited; nothing was written",
-            target.display()
+            shown(&target)
         );
         return Err(Outcome::failed(what, "read it again and decide anew"));
     }
-    let (bytes, shown) = match plan.prepared {
-        Some((splices, shown)) if now == plan.before => (spliced(&bytes, &splices), shown),
+    let shown = match plan.prepared {
+        Some((splices, shown)) if loaded.mark == plan.before => {
+            let content = pieces(&loaded.bytes, &splices);
+            file::replace(&target, &content, Some(&loaded.identity))?;
+            shown
+        }
         _ => {
-            let text = decode(&target, bytes)?;
+            let text = decode(&target, loaded.bytes)?;
             let change = Change::of(&text, &params.requests()?)?;
-            let shown = Shown {
+            let content = text.replaced(&change.replacements);
+            file::replace(&target, &[&content], Some(&loaded.identity))?;
+            Shown {
                 places: change.replacements.len(),
                 diff: change.diff(&text, SHOWN),
                 notes: change.notes,
-            };
-            (text.replaced(&change.replacements), shown)
+            }
         }
     };
-    file::save(&target, &bytes, Addition::Replace)?;
     // It is written; that it can't be looked at again would be no failure to write it.
     let mark = file::open(&target)
         .ok()
@@ -388,15 +408,15 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
     })
 }
 
-fn answer(target: &Path, shown: &Shown) -> String {
+fn answer(target: &Path, change: &Shown) -> String {
     let Shown {
         places,
         notes,
         diff,
-    } = shown;
+    } = change;
     let mut output = format!(
         "edited {} ({places} place{}, +{} -{} lines)\n",
-        target.display(),
+        shown(target),
         if *places == 1 { "" } else { "s" },
         diff.added,
         diff.removed,

@@ -9,7 +9,7 @@ mod save;
 pub mod text;
 
 pub use closed::Closed;
-pub use mark::{HASHED_UP_TO, load, mark, mark_of};
-pub use open::{Opened, Problem, open, resolve};
-pub(crate) use open::{explain, open_listed, require_regular};
-pub use save::{Addition, Unsaved, require_writable, save};
+pub use mark::{HASHED_UP_TO, Identity, load, mark, mark_of};
+pub use open::{Opened, Problem, open, open_resolved, require_unmoved, resolve};
+pub(crate) use open::{explain, open_listed, require_regular, shown};
+pub use save::{Unsaved, append, replace, require_writable};

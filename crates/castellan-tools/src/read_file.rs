@@ -112,7 +112,7 @@ impl TypedTool for ReadFile {
             let path = resolved
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
             self.closed.refuse(&path)?;
-            let header = format!("read {}", params.path.display());
+            let header = format!("read {}", file::shown(&params.path));
             let mut inspection = Inspection::new("read_file", header);
             inspection.paths = vec![path.clone()];
             Ok((inspection, path))
@@ -141,10 +141,8 @@ impl TypedTool for ReadFile {
 
 fn page(params: &Params, path: &std::path::Path, result_limit: usize) -> Report {
     let read = || -> Result<Report, Outcome> {
-        let opened = file::open(path)?;
-        let shown = opened.path.display().to_string();
-        pages(params, opened, result_limit)
-            .map_err(|error| Outcome::failed(format!("{shown} can't be read: {error}"), ""))
+        let opened = file::open_resolved(path)?;
+        pages(params, opened, result_limit).map_err(|error| file::explain(path, &error).into())
     };
     read().unwrap_or_else(Report::from)
 }

@@ -154,7 +154,7 @@ impl TypedTool for Search {
             let place = params.path.as_deref().unwrap_or(Path::new("."));
             let header = format!(
                 "search {} for {}",
-                place.display(),
+                file::shown(place),
                 shorten(&params.query, 100)
             );
             let mut inspection = Inspection::new("search", header);
@@ -201,7 +201,7 @@ fn plan(params: &Params, cwd: &Path, closed: &Closed) -> Result<Plan, Outcome> {
     let given = params.path.as_deref().unwrap_or(Path::new(""));
     if given.is_relative() && !cwd.is_dir() {
         return Err(Outcome::failed(
-            format!("the working folder {} no longer exists", cwd.display()),
+            format!("the working folder {} no longer exists", file::shown(cwd)),
             "create it again, or use an absolute path",
         ));
     }

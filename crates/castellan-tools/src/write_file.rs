@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::DOMAIN;
 use crate::file::text::{Encoding, Extent, LineEnds, Text, Unencodable, detect};
-use crate::file::{self, Addition, Closed, Problem};
+use crate::file::{self, Closed, Identity, Problem, explain, shown};
 
 /// How much of the content a preview shows, in characters.
 const PREVIEWED: usize = 2000;
@@ -106,7 +106,7 @@ impl TypedTool for WriteFile {
         let path = view.absolute(&params.path);
         async move {
             if params.path.is_relative() && !view.cwd.is_dir() {
-                let what = format!("the working folder {} no longer exists", view.cwd.display());
+                let what = format!("the working folder {} no longer exists", shown(&view.cwd));
                 return Err(Outcome::failed(
                     what,
                     "create it again, or use an absolute path",
@@ -134,7 +134,7 @@ impl TypedTool for WriteFile {
                 (Some(_), Mode::Append) => ("append_file", "append"),
             };
             let bytes = params.content.len();
-            let header = format!("{action} {} ({bytes} bytes)", params.path.display());
+            let header = format!("{action} {} ({bytes} bytes)", shown(&params.path));
             let mut inspection = Inspection::new(label, header);
             inspection.paths = vec![target.clone()];
             inspection.preview = Preview::File {
@@ -171,17 +171,32 @@ impl TypedTool for WriteFile {
     }
 }
 
+/// What is in a file.
+struct There {
+    mark: FileMark,
+    identity: Identity,
+}
+
 /// Where the path leads and what is there.
 fn look(path: &Path) -> Result<(PathBuf, Option<FileMark>), Outcome> {
     let target = file::resolve(path)?;
-    match file::open(&target) {
+    let there = look_at(&target)?;
+    Ok((target, there.map(|there| there.mark)))
+}
+
+/// What is at a path that was resolved before.
+fn look_at(target: &Path) -> Result<Option<There>, Outcome> {
+    match file::open_resolved(target) {
         Ok(mut opened) => {
-            let mark = file::mark(&mut opened.file, &opened.metadata).map_err(|error| {
-                Outcome::failed(format!("{} can't be read: {error}", target.display()), "")
-            })?;
-            Ok((target, Some(mark)))
+            let mark = file::mark(&mut opened.file, &opened.metadata)
+                .map_err(|error| explain(target, &error))?;
+            let identity = Identity::of(&opened.metadata);
+            Ok(Some(There { mark, identity }))
         }
-        Err(Problem::Missing(_)) => Ok((target, None)),
+        Err(Problem::Missing(_)) => {
+            file::require_unmoved(target)?;
+            Ok(None)
+        }
         Err(problem) => Err(problem.into()),
     }
 }
@@ -195,7 +210,7 @@ fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcom
     Outcome::failed(
         format!(
             "{} changed {when} ({sizes}); nothing was written",
-            target.display()
+            shown(target)
         ),
         "read it again and decide anew",
     )
@@ -203,36 +218,39 @@ fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcom
 
 fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
     let attempt = || -> Result<Report, Outcome> {
-        let now = look(&plan.target)?.1;
+        let there = look_at(&plan.target)?;
+        let now = there.as_ref().map(|there| &there.mark);
         // An earlier call of the same batch may have written it; adding to a file needs no more
         // than that it is there.
-        let expected = now.as_ref().is_some_and(|now| left.has(&plan.target, now));
-        match (&plan.before, &now) {
+        let expected = now.is_some_and(|now| left.has(&plan.target, now));
+        match (&plan.before, now) {
             _ if expected || params.mode == Mode::Append => {}
             (Some(before), Some(now)) if before != now => {
                 return Err(stale(&plan.target, "while the call waited", before, now));
             }
             (None, Some(_)) => {
-                let what = format!("{} appeared while the call waited", plan.target.display());
+                let what = format!("{} appeared while the call waited", shown(&plan.target));
                 return Err(Outcome::failed(what, "read it and decide anew"));
             }
             _ => {}
         }
-        let Bytes {
-            bytes,
-            addition,
-            note,
-        } = content(params, plan, now.is_some())?;
-        file::save(&plan.target, &bytes, addition)?;
+        let Bytes { bytes, note } = content(params, plan, now.is_some())?;
+        match (&there, params.mode) {
+            (Some(_), Mode::Append) => file::append(&plan.target, &bytes)?,
+            (there, _) => {
+                let before = there.as_ref().map(|there| &there.identity);
+                file::replace(&plan.target, &[&bytes], before)?;
+            }
+        }
         // It is written; that it can't be looked at again would be no failure to write it.
-        let mark = look(&plan.target).ok().and_then(|(_, mark)| mark);
-        let done = match (now.is_some(), addition) {
+        let mark = look_at(&plan.target).ok().flatten().map(|there| there.mark);
+        let done = match (now.is_some(), params.mode) {
             (false, _) => "created",
-            (true, Addition::Replace) => "replaced the content of",
-            (true, Addition::Append) => "appended to",
+            (true, Mode::Overwrite) => "replaced the content of",
+            (true, Mode::Append) => "appended to",
         };
         let size = mark.as_ref().map_or(bytes.len() as u64, |mark| mark.size);
-        let output = format!("{done} {} ({size} bytes now{note})", plan.target.display());
+        let output = format!("{done} {} ({size} bytes now{note})", shown(&plan.target));
         Ok(Report {
             outcome: Outcome::Done {
                 output,
@@ -250,10 +268,9 @@ fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
     attempt().unwrap_or_else(Report::from)
 }
 
-/// What to write, and how.
+/// What to write.
 struct Bytes {
     bytes: Vec<u8>,
-    addition: Addition,
     /// What was kept of how the file is text, or not; may be empty.
     note: String,
 }
@@ -261,34 +278,28 @@ struct Bytes {
 /// The bytes to write. Encoding, byte order mark and CRLF line ends of the file stay: models never
 /// see them, so they can't send them back.
 fn content(params: &Params, plan: &Plan, exists: bool) -> Result<Bytes, Outcome> {
-    let addition = match params.mode {
-        Mode::Append => Addition::Append,
-        Mode::Overwrite => Addition::Replace,
-    };
     let plain = |note: &str| Bytes {
         bytes: params.content.clone().into_bytes(),
-        addition,
         note: note.to_owned(),
     };
     let Some(text) = (if exists {
-        present(plan, addition)?
+        present(&plan.target, params.mode)?
     } else {
         None
     }) else {
         return Ok(plain(""));
     };
-    let made = match addition {
-        Addition::Append => text.added(&params.content),
-        Addition::Replace => text.rewritten(&params.content),
+    let made = match params.mode {
+        Mode::Append => text.added(&params.content),
+        Mode::Overwrite => text.rewritten(&params.content),
     };
     match made {
         Ok(bytes) => Ok(Bytes {
             note: kept(&text),
             bytes,
-            addition,
         }),
         // A whole new text may be in another encoding, but not one that has lost what was there.
-        Err(_) if addition == Addition::Replace && !params.content.contains('\u{fffd}') => {
+        Err(_) if params.mode == Mode::Overwrite && !params.content.contains('\u{fffd}') => {
             Ok(plain(&format!(
                 "; it was {} and is UTF-8 now",
                 text.encoding().name()
@@ -319,24 +330,19 @@ fn kept(text: &Text) -> String {
 
 /// The text of the file as it is, or of its beginning; `None` where it is no text, or so large
 /// that its beginning must do and doesn't.
-fn present(plan: &Plan, addition: Addition) -> Result<Option<Text>, Outcome> {
-    let opened = file::open(&plan.target)?;
-    let limit = match addition {
-        Addition::Replace => REWRITTEN,
+fn present(target: &Path, mode: Mode) -> Result<Option<Text>, Outcome> {
+    let opened = file::open_resolved(target)?;
+    let limit = match mode {
+        Mode::Overwrite => REWRITTEN,
         // Adding to a file must not cost more the longer it is.
-        Addition::Append => SNIFFED,
+        Mode::Append => SNIFFED,
     };
     let mut bytes = Vec::new();
     opened
         .file
         .take(limit)
         .read_to_end(&mut bytes)
-        .map_err(|error| {
-            Outcome::failed(
-                format!("{} can't be read: {error}", plan.target.display()),
-                "",
-            )
-        })?;
+        .map_err(|error| explain(target, &error))?;
     if bytes.len() as u64 == limit {
         let whole = match detect(&bytes, Extent::Beginning) {
             Ok((Encoding::Utf16Le | Encoding::Utf16Be, _)) => bytes.len() - bytes.len() % 2,

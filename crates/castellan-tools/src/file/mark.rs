@@ -75,18 +75,43 @@ pub fn mark_of(bytes: &[u8]) -> FileMark {
 }
 
 fn identity(metadata: &Metadata) -> FileMark {
+    let Identity {
+        device,
+        inode,
+        size,
+        modified,
+        changed,
+    } = Identity::of(metadata);
     let digest = format!(
-        "identity {} {} {} {}.{} {}.{}",
-        metadata.dev(),
-        metadata.ino(),
-        metadata.len(),
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
+        "identity {device} {inode} {size} {}.{} {}.{}",
+        modified.0, modified.1, changed.0, changed.1,
     );
-    FileMark {
-        digest,
-        size: metadata.len(),
+    FileMark { digest, size }
+}
+
+/// Which file it is and when it last changed: what tells in an instant that it may have other
+/// content now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    /// That of a file.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
     }
 }

@@ -7,6 +7,7 @@
 mod diff_file;
 mod drive;
 mod edit_file;
+mod faults;
 mod read_file;
 mod search;
 mod text;
