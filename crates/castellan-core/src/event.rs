@@ -88,6 +88,32 @@ pub struct ApprovalItem {
     pub preview: Preview,
     /// Why it isn't simply run.
     pub reason: String,
+    /// What may be permitted for good together with a yes, narrowest first, in the form of
+    /// [`Grant`](crate::Grant): `bash:git status`, `overwrite_file`. Empty where every such call
+    /// needs its own yes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
+}
+
+/// How far a permission reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// This session.
+    Session,
+    /// Every session in this project.
+    Project,
+    /// Every session of this user.
+    Everywhere,
+}
+
+/// A permission for good that comes with a yes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Always {
+    /// One of the item's [`grants`](ApprovalItem::grants).
+    pub grant: String,
+    /// How far it reaches.
+    pub scope: Scope,
 }
 
 /// What was decided about one call.
@@ -100,6 +126,22 @@ pub struct Answer {
     /// What the person added; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub feedback: String,
+    /// A permission for good that comes with the yes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always: Option<Always>,
+}
+
+impl Answer {
+    /// A yes or no to this call and nothing more.
+    #[must_use]
+    pub const fn new(call_id: CallId, approve: bool) -> Self {
+        Self {
+            call_id,
+            approve,
+            feedback: String::new(),
+            always: None,
+        }
+    }
 }
 
 /// What policy said about a call.
@@ -138,6 +180,12 @@ pub enum Event {
     /// Someone spoke to the model.
     UserTurn {
         /// The words.
+        text: String,
+    },
+    /// The model is told of something that happened outside the conversation, such as the end of a
+    /// background command.
+    Notice {
+        /// What happened.
         text: String,
     },
     /// A model is asked.
@@ -299,6 +347,7 @@ impl Event {
             Self::SessionStart { .. } => "session_start",
             Self::StateChange { .. } => "state_change",
             Self::UserTurn { .. } => "user_turn",
+            Self::Notice { .. } => "notice",
             Self::ModelRequest { .. } => "model_request",
             Self::Reasoning { .. } => "reasoning",
             Self::Content { .. } => "content",
@@ -323,6 +372,7 @@ impl Event {
         match self {
             Self::SessionStart { .. }
             | Self::UserTurn { .. }
+            | Self::Notice { .. }
             | Self::ModelRequest { .. }
             | Self::ModelResponse { .. }
             | Self::ToolPrepared { .. }

@@ -3,6 +3,8 @@
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::id::SessionId;
+
 /// Where a running call reports to.
 pub trait Progress: Send + Sync {
     /// Output as it appears, for whoever watches. What the model reads is the outcome, not this.
@@ -19,6 +21,19 @@ pub trait Overflow: Send + Sync {
 
     /// Where it is, for the outcome to name; `None` where nothing was pushed.
     fn place(&self) -> Option<String>;
+}
+
+/// Where tools leave word for the model between its requests.
+pub trait Notices: Send + Sync {
+    /// Takes what has happened in this session since the last call, oldest first: one sentence
+    /// each.
+    fn take(&self, session: SessionId) -> Vec<String>;
+}
+
+impl Notices for Unwatched {
+    fn take(&self, _session: SessionId) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A [`Progress`] that nobody watches and an [`Overflow`] that keeps nothing.

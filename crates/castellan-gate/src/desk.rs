@@ -224,11 +224,7 @@ impl<'a> Desk<'a> {
                 continue;
             };
             let call_id = prepared.call_id;
-            let answer = Answer {
-                call_id,
-                approve: true,
-                feedback: String::new(),
-            };
+            let answer = Answer::new(call_id, true);
             match rounds.iter_mut().find(|(round, _)| round == cycle_id) {
                 Some((_, answers)) => answers.push(answer),
                 None => rounds.push((*cycle_id, vec![answer])),
@@ -378,6 +374,7 @@ fn item((prepared, verdict): &(Prepared, Verdict)) -> ApprovalItem {
         label: prepared.inspection.label.clone(),
         preview: prepared.inspection.preview.clone(),
         reason: verdict.reason.clone(),
+        grants: Vec::new(),
     }
 }
 

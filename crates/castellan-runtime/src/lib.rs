@@ -3,7 +3,8 @@
 //! [`session::state`] folds a session's events into its state. [`session::step`] reads that state
 //! and says what to do next. [`session::driver`] does it, through the journal, which makes every
 //! event durable before anything follows from it. Resuming after a crash, after a cancel or after
-//! a person decided is the same as going on: fold the log, take the next step.
+//! a person decided is the same as going on: fold the log, take the next step. [`live`] lets several
+//! surfaces share a session while it is driven.
 //!
 //! This crate must not know the command line, HTTP or any provider's wire.
 //!
@@ -11,8 +12,10 @@
 
 pub mod catalog;
 pub mod error;
+pub mod live;
 pub mod principals;
 pub mod session;
 
 pub use error::Error;
+pub use live::{Audience, Live, Question, Refusal, Standing};
 pub use session::driver::{Parts, Session, TurnOutcome};

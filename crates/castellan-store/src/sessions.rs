@@ -244,6 +244,7 @@ fn state_after(event: &Event) -> Option<State> {
         | Event::Content { .. }
         | Event::StreamEnd { .. }
         | Event::Status { .. }
+        | Event::Notice { .. }
         | Event::Error { .. }
         | Event::SessionEnd { .. } => None,
     }

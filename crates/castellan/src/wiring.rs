@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use castellan_core::port::Unwatched;
 use castellan_core::secret::Redaction;
 use castellan_core::{Clock, Ids};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
@@ -116,6 +117,7 @@ impl World {
             clock: Arc::clone(&self.clock),
             ids: Arc::clone(&self.ids),
             watcher,
+            notices: Arc::new(Unwatched),
             traces: self.home.traces(),
             permission,
             max_turns: max_turns.unwrap_or(self.config.session.max_turns),

@@ -232,11 +232,10 @@ impl Bench {
     pub(crate) fn answered(&self, calls: &[Pending], approve: bool, said: &str) -> Vec<Pending> {
         let mut calls = self.asked(calls);
         for call in &mut calls {
-            let (call_id, feedback) = (call.issued.call_id, said.to_owned());
+            let feedback = said.to_owned();
             call.answer = Some(Answer {
-                call_id,
-                approve,
                 feedback,
+                ..Answer::new(call.issued.call_id, approve)
             });
         }
         calls

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use castellan_core::caller::Claim;
 use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
 use castellan_core::message::IssuedCall;
+use castellan_core::port::Notices;
 use castellan_core::tool::SessionView;
 use castellan_core::{
     CallId, Caller, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, ModelError, ModelEvent,
@@ -21,6 +22,7 @@ use super::request::messages;
 use super::state::State;
 use super::step::{Step, next};
 use crate::error::Error;
+use crate::live::Question;
 
 /// The most bytes of a tool's output that a model is shown.
 pub const RESULT_LIMIT: usize = 256 * 1024;
@@ -42,6 +44,8 @@ pub struct Parts {
     pub ids: Arc<dyn Ids>,
     /// Who sees its events.
     pub watcher: Arc<dyn Watcher>,
+    /// Where tools leave word for the model.
+    pub notices: Arc<dyn Notices>,
     /// The folder of traces.
     pub traces: PathBuf,
     /// What has been permitted in advance.
@@ -200,12 +204,17 @@ impl Session {
         self.journal.note(Event::UserTurn { text });
     }
 
-    /// Records what a person decided about an open round of asking.
+    /// Records what a person decided about an open round of asking; `by` says who and where.
     ///
     /// # Errors
     /// [`Error::AlreadyDecided`] where that round is not open any more, and [`Error::Gate`] where
     /// the decision can't be recorded.
-    pub async fn decide(&mut self, cycle_id: CycleId, answers: Vec<Answer>) -> Result<(), Error> {
+    pub async fn decide(
+        &mut self,
+        cycle_id: CycleId,
+        by: &str,
+        answers: Vec<Answer>,
+    ) -> Result<(), Error> {
         let open = self.open_question();
         if open != Some(cycle_id) {
             return Err(Error::AlreadyDecided {
@@ -213,7 +222,7 @@ impl Session {
                 open,
             });
         }
-        let by = "person".to_owned();
+        let by = by.to_owned();
         self.journal.note(Event::ApprovalResolved {
             cycle_id,
             by,
@@ -221,6 +230,24 @@ impl Session {
         });
         self.journal.commit().await?;
         Ok(())
+    }
+
+    /// The open round of asking with the calls in it.
+    #[must_use]
+    pub fn question(&self) -> Option<Question> {
+        let cycle_id = self.open_question()?;
+        let items = self.waiting();
+        Some(Question { cycle_id, items })
+    }
+
+    /// Whether the last turn ended before it was done, so that [`take_up`](Self::take_up) would go
+    /// on with it.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.journal.read(|state| {
+            let begun = !state.entries.is_empty();
+            begun && state.turn_end != Some(TurnEnd::Done)
+        })
     }
 
     /// The round of asking that is open now.
@@ -288,6 +315,10 @@ impl Session {
                     }
                 }
                 Step::Ask => {
+                    for text in self.parts.notices.take(self.id) {
+                        let text = self.parts.gate.redact(text);
+                        self.journal.note(Event::Notice { text });
+                    }
                     let request = self.request();
                     self.journal.note(Event::ModelRequest {
                         model: self.parts.model.info().model.clone(),

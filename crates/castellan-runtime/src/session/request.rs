@@ -18,15 +18,8 @@ pub fn messages(state: &State) -> Vec<Message> {
     }];
     for entry in &state.entries {
         match entry {
-            Entry::User(text) => match messages.last_mut() {
-                // Two in a row happen after a turn that came to nothing; many chat templates
-                // insist on alternation.
-                Some(Message::User { text: before }) => {
-                    before.push_str("\n\n");
-                    before.push_str(text);
-                }
-                _ => messages.push(Message::User { text: text.clone() }),
-            },
+            Entry::User(text) => said(&mut messages, text),
+            Entry::Notice(text) => noticed(&mut messages, text),
             Entry::Assistant {
                 text,
                 reasoning,
@@ -52,6 +45,33 @@ pub fn messages(state: &State) -> Vec<Message> {
         }
     }
     messages
+}
+
+/// Adds what a person said. Two messages in a row happen after a turn that came to nothing; many
+/// chat templates insist on alternation, so they become one.
+fn said(messages: &mut Vec<Message>, text: &str) {
+    match messages.last_mut() {
+        Some(Message::User { text: before }) => {
+            before.push_str("\n\n");
+            before.push_str(text);
+        }
+        _ => messages.push(Message::User {
+            text: text.to_owned(),
+        }),
+    }
+}
+
+/// Adds word of something that happened. It rides on the message before it where it can: a message
+/// of its own between a result and the next answer is refused by some chat templates.
+fn noticed(messages: &mut Vec<Message>, text: &str) {
+    let word = format!("[castellan: {text}]");
+    match messages.last_mut() {
+        Some(Message::ToolResult { output: before, .. }) => {
+            before.push_str("\n\n");
+            before.push_str(&word);
+        }
+        _ => said(messages, &word),
+    }
 }
 
 /// The standing instructions. Stable over a session, so that providers can reuse what they have

@@ -73,6 +73,8 @@ pub enum Entry {
         /// The calls, in order.
         calls: Vec<CallState>,
     },
+    /// Something happened outside the conversation.
+    Notice(String),
 }
 
 /// A session as its events have made it.
@@ -138,6 +140,7 @@ impl State {
         }
         match &recorded.event {
             Event::UserTurn { text } => self.said(text),
+            Event::Notice { text } => self.entries.push(Entry::Notice(text.clone())),
             Event::ModelResponse {
                 text,
                 reasoning,
@@ -286,9 +289,14 @@ impl State {
 
     /// Calls of the model's last answer that have no result.
     pub fn open_calls(&self) -> impl Iterator<Item = &CallState> {
-        let calls = match self.entries.last() {
+        let mut spoken = self
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| !matches!(entry, Entry::Notice(_)));
+        let calls = match spoken.next() {
             Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
-            Some(Entry::User(_)) | None => &[],
+            Some(Entry::User(_) | Entry::Notice(_)) | None => &[],
         };
         calls.iter().filter(|call| call.result.is_none())
     }
@@ -301,7 +309,7 @@ impl State {
             .rev()
             .find_map(|entry| match entry {
                 Entry::Assistant { text, .. } => Some(text.as_str()),
-                Entry::User(_) => None,
+                Entry::User(_) | Entry::Notice(_) => None,
             })
             .unwrap_or_default()
     }

@@ -5,5 +5,6 @@
 )]
 
 mod crash;
+mod live;
 mod turn;
 mod world;

@@ -245,11 +245,13 @@ async fn an_open_question_survives_and_is_answered_later() {
     assert_eq!(waiting[0].header, "do do");
     assert!(world.done().is_empty());
     let answer = Answer {
-        call_id: waiting[0].call_id,
-        approve: true,
         feedback: "gently".into(),
+        ..Answer::new(waiting[0].call_id, true)
     };
-    session.decide(cycle, vec![answer]).await.unwrap();
+    session
+        .decide(cycle, "terminal", vec![answer])
+        .await
+        .unwrap();
     assert_eq!(session.run(keep.token()).await.unwrap(), done());
     assert_eq!(world.done().get("a"), Some(&1));
     assert!(outputs(&world.log(id).await)[0].contains("gently"));
@@ -270,18 +272,17 @@ async fn an_answer_to_a_closed_question_is_refused() {
     };
     let yes = |session: &Session| {
         let call_id = session.waiting()[0].call_id;
-        vec![Answer {
-            call_id,
-            approve: true,
-            feedback: String::new(),
-        }]
+        vec![Answer::new(call_id, true)]
     };
     let keep = CancelSource::new();
-    session.decide(first, yes(&session)).await.unwrap();
+    session
+        .decide(first, "terminal", yes(&session))
+        .await
+        .unwrap();
     let TurnOutcome::Waiting(second) = session.run(keep.token()).await.unwrap() else {
         unreachable!("the second call asks too")
     };
-    let stale = session.decide(first, yes(&session)).await;
+    let stale = session.decide(first, "terminal", yes(&session)).await;
     assert!(matches!(stale, Err(Error::AlreadyDecided { open: Some(open), .. }) if open == second));
     assert_eq!(world.done().keys().collect::<Vec<_>>(), ["a"]);
 }

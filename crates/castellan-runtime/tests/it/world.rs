@@ -218,6 +218,7 @@ fn parts(
         clock,
         ids,
         watcher: Arc::clone(seen) as _,
+        notices: Arc::new(castellan_core::port::Unwatched),
         traces: folder.join("traces"),
         permission: Permission {
             grants: vec![],

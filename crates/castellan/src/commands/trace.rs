@@ -96,7 +96,9 @@ fn in_words(event: &Event) -> String {
         Event::StateChange { state, reason } => {
             format!("{} {}", word(state), word(reason))
         }
-        Event::Reasoning { text } | Event::Content { text } => shorten(text, 200),
+        Event::Reasoning { text } | Event::Content { text } | Event::Notice { text } => {
+            shorten(text, 200)
+        }
         Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),
         _ => call_in_words(event),
     }
