@@ -8,20 +8,19 @@ mod tolerant;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use castellan_core::caller::Surface;
 use castellan_core::tool::{
-    CallContext, Effect, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView,
-    ToolSpec, TypedTool,
+    CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
+    TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
+use crate::blocking;
 use crate::file::diff::Unified;
 use crate::file::text::{Binary, Splice, Text, pieces};
-use crate::file::{self, Closed, Identity, explain, shown};
+use crate::file::{self, Closed, Identity, Place, Spelling, explain, shown, spec};
 use change::{Change, Request};
 use locate::Which;
 
@@ -164,9 +163,8 @@ impl EditFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::writing::<Params>(
             "edit_file",
-            DOMAIN,
             "Replace text in a file, one place or several at once",
             "Replace exact text in a file that this session has read (read_file or diff_file). \
              old_string must be in the file once; near_line or replace_all say what to do where it \
@@ -186,9 +184,6 @@ impl EditFile {
             "the file is text and writable".to_owned(),
         ];
         spec.side_effects = vec!["the replaced places of the file are changed".to_owned()];
-        spec.effects = vec![Effect::Writes];
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self { spec, closed }
     }
 }
@@ -210,11 +205,11 @@ impl TypedTool for EditFile {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
-        let path = view.absolute(&params.path);
-        let (asked, seen, closed) = (params.clone(), view.seen.clone(), self.closed.clone());
+        let (asked, cwd, closed) = (params.clone(), view.cwd.clone(), self.closed.clone());
+        let seen = view.seen.clone();
         let work = move || {
-            let target = file::resolve(&path)?;
-            closed.refuse(&target)?;
+            let place = Place::find(&cwd, &asked.path, Spelling::Alike, &closed)?;
+            let target = place.path;
             let Loaded {
                 bytes,
                 mark: before,
@@ -228,14 +223,7 @@ impl TypedTool for EditFile {
             require_same(&target, known, &before)?;
             inspection(&asked, target, bytes, before)
         };
-        async move {
-            tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|error| {
-                    Err(Outcome::failed(format!("looking broke down: {error}"), ""))
-                })
-        }
-        .boxed()
+        blocking("looking", work).boxed()
     }
 
     fn execute(
@@ -244,15 +232,10 @@ impl TypedTool for EditFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let work = move || edit(&params, plan, &context.left).unwrap_or_else(Report::from);
-        async move {
-            tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|error| {
-                    Outcome::failed(format!("editing broke down: {error}"), "").into()
-                })
-        }
-        .boxed()
+        let work = move || edit(&params, plan, &context.left);
+        blocking("editing", work)
+            .map(|done| done.unwrap_or_else(Report::from))
+            .boxed()
     }
 }
 
@@ -351,14 +334,10 @@ fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), O
     if known == now {
         return Ok(());
     }
-    let sizes = if known.size == now.size {
-        format!("same size, {} bytes, other content", now.size)
-    } else {
-        format!("{} bytes then, {} bytes now", known.size, now.size)
-    };
     let what = format!(
-        "{} changed since this session last read it ({sizes})",
-        shown(target)
+        "{} changed since this session last read it ({})",
+        shown(target),
+        file::difference(known, now)
     );
     Err(Outcome::failed(what, "read it again and decide anew"))
 }
@@ -374,37 +353,31 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
         );
         return Err(Outcome::failed(what, "read it again and decide anew"));
     }
-    let shown = match plan.prepared {
+    let (mark, shown) = match plan.prepared {
         Some((splices, shown)) if loaded.mark == plan.before => {
             let content = pieces(&loaded.bytes, &splices);
-            file::replace(&target, &content, Some(&loaded.identity))?;
-            shown
+            let mark = file::replace(&target, &content, Some(&loaded.identity))?;
+            (mark, shown)
         }
         _ => {
             let text = decode(&target, loaded.bytes)?;
             let change = Change::of(&text, &params.requests()?)?;
             let content = text.replaced(&change.replacements);
-            file::replace(&target, &[&content], Some(&loaded.identity))?;
-            Shown {
+            let mark = file::replace(&target, &[&content], Some(&loaded.identity))?;
+            let shown = Shown {
                 places: change.replacements.len(),
                 diff: change.diff(&text, SHOWN),
                 notes: change.notes,
-            }
+            };
+            (mark, shown)
         }
     };
-    // It is written; that it can't be looked at again would be no failure to write it.
-    let mark = file::open(&target)
-        .ok()
-        .and_then(|mut opened| file::mark(&mut opened.file, &opened.metadata).ok());
     Ok(Report {
         outcome: Outcome::Done {
             output: answer(&target, &shown),
             effect: EffectStatus::Committed,
         },
-        session: mark
-            .map(|mark| SessionEffect::FileSeen { path: target, mark })
-            .into_iter()
-            .collect(),
+        session: vec![SessionEffect::FileSeen { path: target, mark }],
     })
 }
 

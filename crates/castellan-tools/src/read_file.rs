@@ -9,18 +9,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use castellan_core::Outcome;
-use castellan_core::caller::Surface;
 use castellan_core::tool::{
-    CallContext, DefaultDecision, Effect, Inspection, Report, SessionEffect, SessionView, ToolSpec,
-    TypedTool,
+    CallContext, Inspection, Report, SessionEffect, SessionView, ToolSpec, TypedTool,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
+use crate::blocking;
 use crate::file::text::{Binary, Encoding, Extent, Transcoded, detect};
-use crate::file::{self, Closed, HASHED_UP_TO, Opened};
+use crate::file::{self, Closed, HASHED_UP_TO, Opened, Place, Spelling, shown, spec};
 use page::{Page, bounded_line, count_lines};
 
 /// Bytes of a result kept free for the notes around the lines.
@@ -57,9 +55,8 @@ impl ReadFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::reading::<Params>(
             "read_file",
-            DOMAIN,
             "Read a text file with numbered lines",
             "Read a text file. Lines come back numbered, `NUMBER<tab>TEXT`; the numbers are not \
              part of the file. A long file comes in pages: the answer names the next offset. \
@@ -71,18 +68,13 @@ impl ReadFile {
             serde_json::json!({"path": "server.log", "offset": 1200, "limit": 100}),
         ];
         spec.preconditions = vec!["the path names a regular file".to_owned()];
-        spec.effects = vec![Effect::ReadOnly];
-        spec.default = DefaultDecision::Allow;
-        spec.auto_in_task_agent = true;
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self { spec, closed }
     }
 }
 
 impl TypedTool for ReadFile {
     type Params = Params;
-    type Plan = PathBuf;
+    type Plan = Place;
 
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -105,17 +97,15 @@ impl TypedTool for ReadFile {
         &'a self,
         params: &'a Params,
         view: &'a SessionView,
-    ) -> BoxFuture<'a, Result<(Inspection, PathBuf), Outcome>> {
-        let path = view.absolute(&params.path);
+    ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
+        let (cwd, path, closed) = (view.cwd.clone(), params.path.clone(), self.closed.clone());
+        let find = move || Place::find(&cwd, &path, Spelling::Alike, &closed);
         async move {
-            let resolved = tokio::task::spawn_blocking(move || file::resolve(&path)).await;
-            let path = resolved
-                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
-            self.closed.refuse(&path)?;
-            let header = format!("read {}", file::shown(&params.path));
+            let place = blocking("looking", find).await?;
+            let header = format!("read {}", shown(&params.path));
             let mut inspection = Inspection::new("read_file", header);
-            inspection.paths = vec![path.clone()];
-            Ok((inspection, path))
+            inspection.paths = vec![place.path.clone()];
+            Ok((inspection, place))
         }
         .boxed()
     }
@@ -123,28 +113,23 @@ impl TypedTool for ReadFile {
     fn execute(
         self: Arc<Self>,
         params: Params,
-        path: PathBuf,
+        place: Place,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         let limit = context.view.result_limit;
-        let work = move || page(&params, &path, limit);
-        async move {
-            tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|error| {
-                    Outcome::failed(format!("reading broke down: {error}"), "").into()
-                })
-        }
-        .boxed()
+        let work = move || page(&params, &place, limit);
+        blocking("reading", work)
+            .map(|done| done.unwrap_or_else(Report::from))
+            .boxed()
     }
 }
 
-fn page(params: &Params, path: &std::path::Path, result_limit: usize) -> Report {
-    let read = || -> Result<Report, Outcome> {
-        let opened = file::open_resolved(path)?;
-        pages(params, opened, result_limit).map_err(|error| file::explain(path, &error).into())
-    };
-    read().unwrap_or_else(Report::from)
+fn page(params: &Params, place: &Place, result_limit: usize) -> Result<Report, Outcome> {
+    let opened = file::open_resolved(&place.path)?;
+    let mut report =
+        pages(params, opened, result_limit).map_err(|error| file::explain(&place.path, &error))?;
+    report.outcome = place.noted(report.outcome);
+    Ok(report)
 }
 
 /// Where the lines come from, and what is said of them.
@@ -174,7 +159,7 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         mark,
     }];
     if size == 0 {
-        let outcome = Outcome::read(format!("({} is empty: 0 bytes)", path.display()));
+        let outcome = Outcome::read(format!("({} is empty: 0 bytes)", shown(&path)));
         return Ok(Report {
             outcome,
             session: seen,
@@ -185,7 +170,7 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         Err(Binary(kind)) => {
             let text = format!(
                 "({} is {kind}, {size} bytes; it is not shown as text)",
-                path.display()
+                shown(&path)
             );
             return Ok(Outcome::read(text).into());
         }

@@ -4,20 +4,19 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use castellan_core::caller::Surface;
 use castellan_core::text::shorten;
 use castellan_core::tool::{
-    CallContext, Effect, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView,
-    ToolSpec, TypedTool,
+    CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
+    TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
+use crate::blocking;
 use crate::file::text::{Encoding, Extent, LineEnds, Text, Unencodable, detect};
-use crate::file::{self, Closed, Identity, Problem, explain, shown};
+use crate::file::{self, Closed, Identity, Place, Problem, Spelling, explain, shown, spec};
 
 /// How much of the content a preview shows, in characters.
 const PREVIEWED: usize = 2000;
@@ -66,9 +65,8 @@ impl WriteFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::writing::<Params>(
             "write_file",
-            DOMAIN,
             "Create a file, replace its content, or append to it",
             "Write a file: create it, replace its whole content, or append. Folders on the way are \
              created. Links are followed; mode and owner of an existing file stay. A file that \
@@ -83,9 +81,6 @@ impl WriteFile {
             "an existing file is writable and unchanged since this session read it".to_owned(),
         ];
         spec.side_effects = vec!["the file has the new content".to_owned()];
-        spec.effects = vec![Effect::Writes];
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self { spec, closed }
     }
 }
@@ -103,19 +98,14 @@ impl TypedTool for WriteFile {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
-        let path = view.absolute(&params.path);
+        let (cwd, path, closed) = (view.cwd.clone(), params.path.clone(), self.closed.clone());
+        let look = move || {
+            let target = Place::find(&cwd, &path, Spelling::Same, &closed)?.path;
+            let before = look_at(&target)?.map(|there| there.mark);
+            Ok((target, before))
+        };
         async move {
-            if params.path.is_relative() && !view.cwd.is_dir() {
-                let what = format!("the working folder {} no longer exists", shown(&view.cwd));
-                return Err(Outcome::failed(
-                    what,
-                    "create it again, or use an absolute path",
-                ));
-            }
-            let looked = tokio::task::spawn_blocking(move || look(&path)).await;
-            let (target, before) = looked
-                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
-            self.closed.refuse(&target)?;
+            let (target, before) = blocking("looking", look).await?;
             let known = view.seen.get(&target);
             if params.mode == Mode::Overwrite
                 && let (Some(known), Some(before)) = (known, &before)
@@ -160,14 +150,10 @@ impl TypedTool for WriteFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        async move {
-            tokio::task::spawn_blocking(move || write(&params, &plan, &context.left))
-                .await
-                .unwrap_or_else(|error| {
-                    Outcome::failed(format!("writing broke down: {error}"), "").into()
-                })
-        }
-        .boxed()
+        let work = move || write(&params, &plan, &context.view, &context.left);
+        blocking("writing", work)
+            .map(|done| done.unwrap_or_else(Report::from))
+            .boxed()
     }
 }
 
@@ -175,13 +161,6 @@ impl TypedTool for WriteFile {
 struct There {
     mark: FileMark,
     identity: Identity,
-}
-
-/// Where the path leads and what is there.
-fn look(path: &Path) -> Result<(PathBuf, Option<FileMark>), Outcome> {
-    let target = file::resolve(path)?;
-    let there = look_at(&target)?;
-    Ok((target, there.map(|there| there.mark)))
 }
 
 /// What is at a path that was resolved before.
@@ -202,70 +181,80 @@ fn look_at(target: &Path) -> Result<Option<There>, Outcome> {
 }
 
 fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcome {
-    let sizes = if before.size == now.size {
-        format!("same size, {} bytes, other content", now.size)
-    } else {
-        format!("{} bytes then, {} bytes now", before.size, now.size)
-    };
     Outcome::failed(
         format!(
-            "{} changed {when} ({sizes}); nothing was written",
-            shown(target)
+            "{} changed {when} ({}); nothing was written",
+            shown(target),
+            file::difference(before, now)
         ),
         "read it again and decide anew",
     )
 }
 
-fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
-    let attempt = || -> Result<Report, Outcome> {
-        let there = look_at(&plan.target)?;
-        let now = there.as_ref().map(|there| &there.mark);
-        // An earlier call of the same batch may have written it; adding to a file needs no more
-        // than that it is there.
-        let expected = now.is_some_and(|now| left.has(&plan.target, now));
-        match (&plan.before, now) {
-            _ if expected || params.mode == Mode::Append => {}
-            (Some(before), Some(now)) if before != now => {
-                return Err(stale(&plan.target, "while the call waited", before, now));
-            }
-            (None, Some(_)) => {
-                let what = format!("{} appeared while the call waited", shown(&plan.target));
-                return Err(Outcome::failed(what, "read it and decide anew"));
-            }
-            _ => {}
+fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Result<Report, Outcome> {
+    let target = &plan.target;
+    let there = look_at(target)?;
+    let now = there.as_ref().map(|there| &there.mark);
+    // An earlier call of the same batch may have written it; adding to a file needs no more than
+    // that it is there.
+    let expected = now.is_some_and(|now| left.has(target, now));
+    match (&plan.before, now) {
+        _ if expected || params.mode == Mode::Append => {}
+        (Some(before), Some(now)) if before != now => {
+            return Err(stale(target, "while the call waited", before, now));
         }
-        let Bytes { bytes, note } = content(params, plan, now.is_some())?;
-        match (&there, params.mode) {
-            (Some(_), Mode::Append) => file::append(&plan.target, &bytes)?,
-            (there, _) => {
-                let before = there.as_ref().map(|there| &there.identity);
-                file::replace(&plan.target, &[&bytes], before)?;
-            }
+        (None, Some(_)) => {
+            let what = format!("{} appeared while the call waited", shown(target));
+            return Err(Outcome::failed(what, "read it and decide anew"));
         }
-        // It is written; that it can't be looked at again would be no failure to write it.
-        let mark = look_at(&plan.target).ok().flatten().map(|there| there.mark);
-        let done = match (now.is_some(), params.mode) {
-            (false, _) => "created",
-            (true, Mode::Overwrite) => "replaced the content of",
-            (true, Mode::Append) => "appended to",
-        };
-        let size = mark.as_ref().map_or(bytes.len() as u64, |mark| mark.size);
-        let output = format!("{done} {} ({size} bytes now{note})", shown(&plan.target));
-        Ok(Report {
-            outcome: Outcome::Done {
-                output,
-                effect: EffectStatus::Committed,
-            },
-            session: mark
-                .map(|mark| SessionEffect::FileSeen {
-                    path: plan.target.clone(),
-                    mark,
-                })
-                .into_iter()
-                .collect(),
-        })
+        _ => {}
+    }
+    let Bytes { bytes, note } = content(params, plan, now.is_some())?;
+    let (done, size, mark) = match (&there, params.mode) {
+        (Some(there), Mode::Append) => {
+            file::append(target, &bytes)?;
+            let known = expected || view.seen.get(target) == Some(&there.mark);
+            let mark = known.then(|| grown(target, &there.mark, &bytes)).flatten();
+            ("appended to", there.mark.size + bytes.len() as u64, mark)
+        }
+        (there, _) => {
+            let before = there.as_ref().map(|there| &there.identity);
+            let mark = file::replace(target, &[&bytes], before)?;
+            let done = match there {
+                Some(_) => "replaced the content of",
+                None => "created",
+            };
+            (done, bytes.len() as u64, Some(mark))
+        }
     };
-    attempt().unwrap_or_else(Report::from)
+    let output = format!("{done} {} ({size} bytes now{note})", shown(target));
+    let path = target.clone();
+    Ok(Report {
+        outcome: Outcome::Done {
+            output,
+            effect: EffectStatus::Committed,
+        },
+        session: mark
+            .map(|mark| SessionEffect::FileSeen { path, mark })
+            .into_iter()
+            .collect(),
+    })
+}
+
+/// The mark of a file that was `before` and to which only `added` has been added since; `None`
+/// where more has happened to it, which nobody has read.
+fn grown(target: &Path, before: &FileMark, added: &[u8]) -> Option<FileMark> {
+    let mut opened = file::open_resolved(target).ok()?;
+    let size = before.size + added.len() as u64;
+    if opened.metadata.len() != size {
+        return None;
+    }
+    if size > file::HASHED_UP_TO {
+        return file::mark(&mut opened.file, &opened.metadata).ok();
+    }
+    let (bytes, mark) = file::load(&mut opened.file, &opened.metadata, size).ok()??;
+    let old = bytes.strip_suffix(added)?;
+    (file::mark_of(old) == *before).then_some(mark)
 }
 
 /// What to write.

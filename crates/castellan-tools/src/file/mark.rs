@@ -68,9 +68,39 @@ pub fn load(
 /// The mark of a file with this content.
 #[must_use]
 pub fn mark_of(bytes: &[u8]) -> FileMark {
+    mark_of_pieces(&[bytes])
+}
+
+fn mark_of_pieces(pieces: &[&[u8]]) -> FileMark {
+    let mut digest = Sha256::new();
+    let mut size = 0;
+    for piece in pieces {
+        digest.update(piece);
+        size += piece.len() as u64;
+    }
     FileMark {
-        digest: hexadecimal(&Sha256::digest(bytes)),
-        size: bytes.len() as u64,
+        digest: hexadecimal(&digest.finalize()),
+        size,
+    }
+}
+
+/// The mark of a file to which just these pieces were written. It is not read again: somebody else
+/// may have written it since.
+pub(super) fn mark_of_written(pieces: &[&[u8]], metadata: &Metadata) -> FileMark {
+    let size: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+    if size <= HASHED_UP_TO {
+        mark_of_pieces(pieces)
+    } else {
+        identity(metadata)
+    }
+}
+
+/// How two marks of a file differ, in words.
+pub(crate) fn difference(before: &FileMark, now: &FileMark) -> String {
+    if before.size == now.size {
+        format!("same size, {} bytes, other content", now.size)
+    } else {
+        format!("{} bytes then, {} bytes now", before.size, now.size)
     }
 }
 

@@ -175,8 +175,9 @@ pub fn resolve(path: &Path) -> Result<PathBuf, Problem> {
             return Err(Problem::Unusable(text));
         }
         let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
-            let text = format!("{} does not name a file", shown(path));
-            return Err(Problem::Unusable(text));
+            // Only what ends with `..` has no name.
+            let text = format!("a folder on the way to {} does not exist", shown(path));
+            return Err(Problem::Missing(text));
         };
         match at.read_link() {
             Ok(_) if hops == 0 => return Err(loop_of_links(path)),

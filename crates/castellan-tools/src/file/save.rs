@@ -12,7 +12,9 @@ use std::path::Path;
 
 use castellan_core::{EffectStatus, Outcome};
 
-use super::mark::Identity;
+use castellan_core::tool::FileMark;
+
+use super::mark::{Identity, mark_of_written};
 use super::open::{Problem, explain, require_regular, shown};
 use draft::Draft;
 
@@ -96,10 +98,16 @@ impl Broken {
 /// is a mount of its own, is written in place instead, since a new file would part it from its
 /// other names. Missing parents are created.
 ///
+/// Returns the mark of just this content.
+///
 /// # Errors
 /// [`Unsaved`]. The file then has its old content, but where writing in place broke off, or where
 /// only the last step, making the folder durable, failed.
-pub fn replace(target: &Path, content: &[&[u8]], before: Option<&Identity>) -> Result<(), Unsaved> {
+pub fn replace(
+    target: &Path,
+    content: &[&[u8]],
+    before: Option<&Identity>,
+) -> Result<FileMark, Unsaved> {
     let Some(folder) = target.parent() else {
         return Err(Problem::Unusable(format!("{} does not name a file", shown(target))).into());
     };
@@ -110,7 +118,8 @@ pub fn replace(target: &Path, content: &[&[u8]], before: Option<&Identity>) -> R
         }
         Some(before) => overwrite(folder, target, content, before),
     };
-    done.map_err(|broken| broken.unsaved(target))
+    let metadata = done.map_err(|broken| broken.unsaved(target))?;
+    Ok(mark_of_written(content, &metadata))
 }
 
 /// Adds to the end of the file at `target`, a path without links. Where that breaks off, what was
@@ -154,14 +163,15 @@ pub fn require_writable(path: &Path, metadata: &Metadata) -> Result<(), Problem>
     Ok(())
 }
 
-fn create(folder: &Path, target: &Path, content: &[&[u8]]) -> Result<(), Broken> {
+/// This and the following return what the written file is.
+fn create(folder: &Path, target: &Path, content: &[&[u8]]) -> Result<Metadata, Broken> {
     let mut draft = Draft::new(folder)?;
     write_pieces(draft.file(), content)?;
     draft.file().sync_all()?;
     match draft.put_new(target) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Broken::Changed),
         Err(error) => Err(error.into()),
-        Ok(()) => make_durable(folder),
+        Ok(()) => make_durable(folder, draft.file()),
     }
 }
 
@@ -170,7 +180,7 @@ fn overwrite(
     target: &Path,
     content: &[&[u8]],
     before: &Identity,
-) -> Result<(), Broken> {
+) -> Result<Metadata, Broken> {
     let existing = File::options()
         .read(true)
         .custom_flags(NO_SURPRISE)
@@ -191,7 +201,7 @@ fn overwrite(
     match renewed(folder, target, content, (&existing, &metadata), before) {
         Err(Broken::Io(error, _)) if must_be_in_place(&error) => in_place(target, content, before),
         Err(broken) => Err(broken),
-        Ok(()) => make_durable(folder),
+        Ok(mut draft) => make_durable(folder, draft.file()),
     }
 }
 
@@ -214,7 +224,7 @@ fn renewed(
     content: &[&[u8]],
     existing: (&File, &Metadata),
     before: &Identity,
-) -> Result<(), Broken> {
+) -> Result<Draft, Broken> {
     let mut draft = Draft::new(folder)?;
     write_pieces(draft.file(), content)?;
     attributes::keep(existing, draft.file())?;
@@ -222,22 +232,26 @@ fn renewed(
     let _held = lock::take(existing.0);
     // Somebody may have been faster while the new content was written and synced.
     match fs::symlink_metadata(target) {
-        Ok(there) if Identity::of(&there) == *before => Ok(draft.put_over(folder, target)?),
+        Ok(there) if Identity::of(&there) == *before => {
+            draft.put_over(folder, target)?;
+            Ok(draft)
+        }
         Ok(_) => Err(Broken::Changed),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Broken::Changed),
         Err(error) => Err(error.into()),
     }
 }
 
-fn make_durable(folder: &Path) -> Result<(), Broken> {
+fn make_durable(folder: &Path, written: &File) -> Result<Metadata, Broken> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
+        .and_then(|()| written.metadata())
         .map_err(|error| Broken::Io(error, EffectStatus::Committed))
 }
 
 /// Writes over what is there. Room is reserved first, so that a full disk is met while the old
 /// content is still whole.
-fn in_place(target: &Path, content: &[&[u8]], before: &Identity) -> Result<(), Broken> {
+fn in_place(target: &Path, content: &[&[u8]], before: &Identity) -> Result<Metadata, Broken> {
     let half = |error| Broken::Io(error, EffectStatus::Partial);
     let mut file = OpenOptions::new()
         .write(true)
@@ -263,7 +277,7 @@ fn in_place(target: &Path, content: &[&[u8]], before: &Identity) -> Result<(), B
     if !matches!(same, Ok(true)) {
         file.set_permissions(old.permissions()).unwrap_or_default();
     }
-    file.sync_all().map_err(half)
+    file.sync_all().and_then(|()| file.metadata()).map_err(half)
 }
 
 /// The pieces one after the other; many small ones in few writes.

@@ -14,6 +14,7 @@ use castellan_tools::read_file::ReadFile;
 use castellan_tools::write_file::WriteFile;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::drive::{after, call, call_with, text, view};
 
@@ -248,9 +249,10 @@ async fn no_edit_is_lost_where_several_write_at_once() {
         if linked {
             std::fs::hard_link(home.workspace().join("f"), home.workspace().join("g")).unwrap();
         }
-        let writers = (0..WRITERS).map(|writer| {
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
             let folder = home.workspace();
-            tokio::spawn(async move {
+            writers.spawn(async move {
                 let mut made = Vec::new();
                 for round in 0..15 {
                     let view = read(&folder, "f").await;
@@ -265,11 +267,11 @@ async fn no_edit_is_lost_where_several_write_at_once() {
                     }
                 }
                 made
-            })
-        });
+            });
+        }
         let mut made = Vec::new();
-        for writer in writers.collect::<Vec<_>>() {
-            made.extend(writer.await.unwrap());
+        while let Some(lines) = writers.join_next().await {
+            made.extend(lines.unwrap());
         }
         let there = home.read("f").unwrap();
         for line in &made {

@@ -60,16 +60,16 @@ impl Draft {
     }
 
     /// Gives it the name `target`, which nothing may have.
-    pub(super) fn put_new(self, target: &Path) -> io::Result<()> {
-        match self.name {
+    pub(super) fn put_new(&mut self, target: &Path) -> io::Result<()> {
+        match self.name.take() {
             Some(name) => name.persist_noclobber(target).map_err(|error| error.error),
             None => link(&self.file, target),
         }
     }
 
     /// Puts it in the place of what is at `target` in `folder`.
-    pub(super) fn put_over(self, folder: &Path, target: &Path) -> io::Result<()> {
-        let name = match self.name {
+    pub(super) fn put_over(&mut self, folder: &Path, target: &Path) -> io::Result<()> {
+        let name = match self.name.take() {
             Some(name) => name,
             None => tempfile::Builder::new()
                 .prefix(PREFIX)
