@@ -30,6 +30,12 @@ impl Grant {
         glob(&self.tool, tool)
     }
 
+    /// Whether it is for exactly this name and says nothing about commands.
+    #[must_use]
+    pub fn is_exactly(&self, name: &str) -> bool {
+        self.tool == name && self.prefix.is_none()
+    }
+
     /// Whether this grant covers a call of `tool`, given the shell commands it would run.
     #[must_use]
     pub fn covers(&self, tool: &str, commands: &[String]) -> bool {

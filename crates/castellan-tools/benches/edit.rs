@@ -19,6 +19,7 @@ use castellan_core::{CallId, CancelSource, Tool as _};
 use castellan_testkit::{ManualClock, SequentialIds};
 use castellan_tools::edit_file::EditFile;
 use castellan_tools::file::Closed;
+use castellan_tools::parse::InProcess;
 use castellan_tools::read_file::ReadFile;
 use serde_json::{Value, json};
 
@@ -44,7 +45,11 @@ fn main() {
         result_limit: 256 * 1024,
     };
     let read = json!({"path": "big", "limit": 1});
-    let (report, ..) = runtime.block_on(run(ReadFile::new(Closed::default()), &read, &view));
+    let (report, ..) = runtime.block_on(run(
+        ReadFile::new(Closed::default(), Arc::new(InProcess)),
+        &read,
+        &view,
+    ));
     see(&mut view, &report);
     let (mut looks, mut edits, mut disk) = (Vec::new(), Vec::new(), Vec::new());
     // In turn, so that whatever else the machine does meets both.

@@ -377,6 +377,7 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
             output: answer(&target, &shown),
             effect: EffectStatus::Committed,
         },
+        pictures: Vec::new(),
         session: vec![SessionEffect::FileSeen { path: target, mark }],
     })
 }

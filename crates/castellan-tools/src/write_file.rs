@@ -234,6 +234,7 @@ fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Resul
             output,
             effect: EffectStatus::Committed,
         },
+        pictures: Vec::new(),
         session: mark
             .map(|mark| SessionEffect::FileSeen { path, mark })
             .into_iter()

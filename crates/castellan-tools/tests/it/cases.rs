@@ -10,13 +10,12 @@ use castellan_testkit::Home;
 use castellan_tools::diff_file::DiffFile;
 use castellan_tools::edit_file::EditFile;
 use castellan_tools::file::Closed;
-use castellan_tools::read_file::ReadFile;
 use castellan_tools::search::Search;
 use castellan_tools::write_file::WriteFile;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::drive::{after, call, call_with, text, unprivileged, view};
+use crate::drive::{after, call, call_with, reader, text, unprivileged, view};
 
 async fn run(home: &Home, tool: &str, arguments: Value) -> String {
     run_in(&home.workspace(), tool, arguments).await
@@ -27,7 +26,7 @@ async fn run_in(folder: &Path, tool: &str, arguments: Value) -> String {
     let view = view(folder);
     let closed = Closed::default();
     let report = match tool {
-        "read" => call(ReadFile::new(closed), arguments, &view).await,
+        "read" => call(reader(closed), arguments, &view).await,
         "write" => call(WriteFile::new(closed), arguments, &view).await,
         "diff" => call(DiffFile::new(closed), arguments, &view).await,
         "search" => call(Search::new(closed), arguments, &view).await,
@@ -41,7 +40,7 @@ async fn run_in(folder: &Path, tool: &str, arguments: Value) -> String {
 
 async fn read(folder: &Path, path: &Value) -> SessionView {
     let view = view(folder);
-    let tool = ReadFile::new(Closed::default());
+    let tool = reader(Closed::default());
     let report = call(tool, json!({"path": path}), &view).await;
     after(&view, &report)
 }

@@ -10,17 +10,16 @@ use castellan_core::tool::SessionView;
 use castellan_testkit::Home;
 use castellan_tools::edit_file::EditFile;
 use castellan_tools::file::Closed;
-use castellan_tools::read_file::ReadFile;
 use castellan_tools::write_file::WriteFile;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::drive::{after, call, call_with, text, view};
+use crate::drive::{after, call, call_with, reader, text, view};
 
 async fn read(folder: &Path, path: &str) -> SessionView {
     let view = view(folder);
-    let tool = ReadFile::new(Closed::default());
+    let tool = reader(Closed::default());
     let report = call(tool, json!({"path": path}), &view).await;
     after(&view, &report)
 }

@@ -8,24 +8,18 @@ use castellan_testkit::Home;
 use castellan_tools::diff_file::DiffFile;
 use castellan_tools::edit_file::EditFile;
 use castellan_tools::file::Closed;
-use castellan_tools::read_file::ReadFile;
 use castellan_tools::search::Search;
 use castellan_tools::write_file::WriteFile;
 use serde_json::{Value, json};
 
-use crate::drive::{after, call, text, view};
+use crate::drive::{after, call, reader, text, view};
 
 async fn run<T: TypedTool>(home: &Home, tool: T, arguments: Value) -> String {
     text(call(tool, arguments, &view(&home.workspace())).await)
 }
 
 async fn read(home: &Home, path: &str) -> String {
-    run(
-        home,
-        ReadFile::new(Closed::default()),
-        json!({"path": path}),
-    )
-    .await
+    run(home, reader(Closed::default()), json!({"path": path})).await
 }
 
 async fn write(home: &Home, path: &str) -> String {
@@ -60,12 +54,7 @@ async fn a_name_that_is_composed_otherwise_is_found_and_named() {
     let said = run(&home, DiffFile::new(Closed::default()), compared).await;
     assert!(said.contains("no differences"), "{said}");
     let at = view(&home.workspace());
-    let seen = call(
-        ReadFile::new(Closed::default()),
-        json!({"path": asked}),
-        &at,
-    )
-    .await;
+    let seen = call(reader(Closed::default()), json!({"path": asked}), &at).await;
     let change = json!({"path": asked, "old_string": "old", "new_string": "edited"});
     let tool = EditFile::new(Closed::default());
     let said = text(call(tool, change, &after(&at, &seen)).await);

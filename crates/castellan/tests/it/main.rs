@@ -7,6 +7,9 @@
 mod bad_input;
 mod catalog;
 mod crash;
+mod decisions;
 mod exec;
+mod pictures;
 mod program;
+mod sandbox;
 mod shell;
