@@ -302,9 +302,8 @@ impl Desk<'_> {
     /// What may be permitted for good together with a yes, narrowest first.
     fn offers(&self, prepared: &Prepared, verdict: &Verdict) -> Vec<String> {
         let inspection = &prepared.inspection;
-        let each_its_own = verdict.firm
-            || prepared.tool.spec().is_high_impact()
-            || inspection.own_grant;
+        let each_its_own =
+            verdict.firm || prepared.tool.spec().is_high_impact() || inspection.own_grant;
         if each_its_own || self.gate.guards.grants.is_none() {
             return Vec::new();
         }

@@ -4,11 +4,13 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod background;
 mod bad_input;
 mod catalog;
 mod crash;
 mod decisions;
 mod exec;
+mod folder;
 mod pictures;
 mod program;
 mod repl;
@@ -16,5 +18,6 @@ mod repl;
 #[cfg(test)]
 mod sandbox;
 mod shell;
+mod shell_cases;
 mod terminal;
 mod wire;
