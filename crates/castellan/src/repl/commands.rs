@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use castellan_core::text::shorten;
 use castellan_core::{Event, Surface};
 use castellan_gate::trace::{Line as TraceLine, path as trace_path, read as read_trace};
-use castellan_tools::bash::Listed;
 use castellan_store::grants::{self, Filter};
 use castellan_store::{Page, Tx, events, sessions};
+use castellan_tools::bash::Listed;
 
 use super::Repl;
 use super::session::named;
