@@ -7,11 +7,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use castellan_core::event::{Answer, TurnEnd};
+use castellan_core::event::{Answer, Purpose, Summarizer, TurnEnd};
 use castellan_core::message::IssuedCall;
+use castellan_core::model::{Finish, Usage};
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
 use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
 use castellan_gate::Asked;
+
+use super::rounds::Rounds;
+use crate::usage::Totals;
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +46,19 @@ pub struct CallState {
 }
 
 impl CallState {
+    /// A call that nothing has been made of yet.
+    pub(crate) const fn new(issued: IssuedCall) -> Self {
+        Self {
+            issued,
+            name: None,
+            read_only: false,
+            asked: None,
+            answer: None,
+            started: false,
+            result: None,
+        }
+    }
+
     /// The name to show: the tool's where it is known, else what the model sent.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -75,6 +92,45 @@ pub enum Entry {
     },
     /// Something happened outside the conversation.
     Notice(String),
+    /// Stands for what was before it.
+    Summary {
+        /// The summary.
+        text: String,
+        /// Who wrote it.
+        by: Summarizer,
+    },
+}
+
+/// Answers in a row that held neither words nor calls. None of them is an entry of the
+/// conversation: servers refuse empty ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nothing {
+    /// How many.
+    pub times: u32,
+    /// Why the last one stopped.
+    pub finish: Finish,
+    /// Whether it held reasoning.
+    pub has_reasoning: bool,
+    /// Whether the model has been told of it.
+    pub is_told: bool,
+}
+
+/// A request as it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requested {
+    /// The model's name at its server.
+    pub model: String,
+    /// How large it was, in bytes.
+    pub size: u64,
+}
+
+/// What a server counted of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// How large the request was, in bytes.
+    pub size: u64,
+    /// How many tokens that was.
+    pub tokens: u64,
 }
 
 /// A session as its events have made it.
@@ -98,6 +154,22 @@ pub struct State {
     pub turn_end: Option<TurnEnd>,
     /// Model answers since the turn began or was taken up again.
     pub model_calls: u32,
+    /// Tokens used since then.
+    pub turn_tokens: u64,
+    /// What the whole session has used, by the model's name at its server.
+    pub usage: BTreeMap<String, Totals>,
+    /// What the model has called since then.
+    pub rounds: Rounds,
+    /// The last answers, where they held nothing.
+    pub nothing: Option<Nothing>,
+    /// The last request for an answer.
+    pub requested: Option<Requested>,
+    /// The last request that was counted.
+    pub counted: Option<Counted>,
+    /// How many tokens the model of this name takes, as its server's refusals showed.
+    pub learnt_window: Option<(String, u64)>,
+    /// How often the conversation was made shorter since the model last answered.
+    pub squeezes: u32,
     /// Where each call stands, by entry and position.
     calls: HashMap<CallId, (usize, usize)>,
 }
@@ -129,6 +201,14 @@ impl State {
             seen: BTreeMap::new(),
             turn_end: Some(TurnEnd::Done),
             model_calls: 0,
+            turn_tokens: 0,
+            usage: BTreeMap::new(),
+            rounds: Rounds::default(),
+            nothing: None,
+            requested: None,
+            counted: None,
+            learnt_window: None,
+            squeezes: 0,
             calls: HashMap::new(),
         })
     }
@@ -140,15 +220,29 @@ impl State {
         }
         match &recorded.event {
             Event::UserTurn { text } => self.said(text),
-            Event::Notice { text } => self.entries.push(Entry::Notice(text.clone())),
+            Event::Notice { text } => {
+                if let Some(nothing) = &mut self.nothing {
+                    nothing.is_told = true;
+                }
+                self.entries.push(Entry::Notice(text.clone()));
+            }
             Event::ModelResponse {
                 text,
                 reasoning,
                 calls,
+                finish,
+                usage,
                 ..
             } => {
                 self.model_calls += 1;
-                self.answered(text, reasoning.as_ref(), calls);
+                self.squeezes = 0;
+                self.used(usage.as_ref(), text, calls);
+                if text.trim().is_empty() && calls.is_empty() {
+                    self.came_to_nothing(finish, reasoning.is_some());
+                } else {
+                    self.nothing = None;
+                    self.answered(text, reasoning.as_ref(), calls);
+                }
             }
             Event::ToolPrepared {
                 call_id,
@@ -196,13 +290,29 @@ impl State {
                 reason: Some(reason),
                 ..
             } => {
+                self.turn_begins();
                 self.turn_end = Some(*reason);
-                self.model_calls = 0;
             }
             Event::SessionStart { .. } => self.began = recorded.ts,
             // A turn that ended early is taken up again by asking.
-            Event::ModelRequest { .. } => self.turn_end = None,
-            Event::StateChange { reason: None, .. }
+            Event::ModelRequest {
+                purpose: Purpose::Turn,
+                model,
+                size,
+                ..
+            } => {
+                self.turn_end = None;
+                self.requested = Some(Requested {
+                    model: model.clone(),
+                    size: *size,
+                });
+            }
+            Event::Compaction { .. } => self.compacted(&recorded.event),
+            Event::ModelRequest {
+                purpose: Purpose::Summary,
+                ..
+            }
+            | Event::StateChange { reason: None, .. }
             | Event::Reasoning { .. }
             | Event::Content { .. }
             | Event::StreamEnd { .. }
@@ -216,8 +326,16 @@ impl State {
 
     fn said(&mut self, text: &str) {
         self.entries.push(Entry::User(text.to_owned()));
+        self.turn_begins();
+    }
+
+    fn turn_begins(&mut self) {
         self.turn_end = None;
         self.model_calls = 0;
+        self.turn_tokens = 0;
+        self.rounds.clear();
+        self.nothing = None;
+        self.squeezes = 0;
     }
 
     fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {
@@ -230,15 +348,8 @@ impl State {
             reasoning: reasoning.cloned(),
             calls: calls
                 .iter()
-                .map(|issued| CallState {
-                    issued: issued.clone(),
-                    name: None,
-                    read_only: false,
-                    asked: None,
-                    answer: None,
-                    started: false,
-                    result: None,
-                })
+                .cloned()
+                .map(CallState::new)
                 .collect(),
         });
     }
@@ -265,6 +376,9 @@ impl State {
             first = call.result.is_none();
             call.result.get_or_insert(result);
         });
+        if first {
+            self.close_round(id);
+        }
         for effect in effects.iter().filter(|_| first) {
             match effect {
                 SessionEffect::FileSeen { path, mark } => {
@@ -272,6 +386,16 @@ impl State {
                 }
                 SessionEffect::WorkingFolder { path } => self.cwd.clone_from(path),
             }
+        }
+    }
+
+    /// Takes in the round that this call belongs to, once all of it is over.
+    fn close_round(&mut self, id: CallId) {
+        if let Some((entry, _)) = self.calls.get(&id)
+            && let Some(Entry::Assistant { calls, .. }) = self.entries.get(*entry)
+            && calls.iter().all(|call| call.result.is_some())
+        {
+            self.rounds.push(calls);
         }
     }
 
@@ -296,7 +420,7 @@ impl State {
             .filter(|entry| !matches!(entry, Entry::Notice(_)));
         let calls = match spoken.next() {
             Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
-            Some(Entry::User(_) | Entry::Notice(_)) | None => &[],
+            Some(Entry::User { .. } | Entry::Notice(_) | Entry::Summary { .. }) | None => &[],
         };
         calls.iter().filter(|call| call.result.is_none())
     }
@@ -309,7 +433,7 @@ impl State {
             .rev()
             .find_map(|entry| match entry {
                 Entry::Assistant { text, .. } => Some(text.as_str()),
-                Entry::User(_) | Entry::Notice(_) => None,
+                Entry::User { .. } | Entry::Notice(_) | Entry::Summary { .. } => None,
             })
             .unwrap_or_default()
     }
