@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::caller::Caller;
 use crate::code::ErrorCode;
 use crate::id::{CallId, CycleId, SessionId};
-use crate::message::IssuedCall;
+use crate::message::{IssuedCall, Reasoning};
 use crate::model::{Finish, Usage};
 use crate::outcome::EffectStatus;
 use crate::time::Timestamp;
@@ -283,8 +283,8 @@ pub enum Event {
         /// The words.
         text: String,
         /// Reasoning shown apart from the answer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reasoning: Option<String>,
+        #[serde(flatten)]
+        reasoning: Option<Reasoning>,
         /// The calls, in the order the model made them.
         calls: Vec<IssuedCall>,
         /// Why it stopped.

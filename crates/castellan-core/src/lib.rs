@@ -27,6 +27,7 @@ pub mod port;
 pub mod secret;
 pub mod text;
 pub mod time;
+pub mod token;
 pub mod tool;
 
 pub use caller::{Caller, Capability, Principal, Principals, Surface};
@@ -35,7 +36,7 @@ pub use code::ErrorCode;
 pub use event::{Event, EventKind, Recorded};
 pub use grant::Grant;
 pub use id::{CallId, CycleId, Ids, SessionId};
-pub use message::{Message, RawCall};
+pub use message::{Message, RawCall, Reasoning};
 pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelRequest};
 pub use outcome::{EffectStatus, Outcome};
 pub use time::{Clock, Timestamp};

@@ -97,6 +97,20 @@ pub(crate) struct ModelConfig {
 pub(crate) struct Capabilities {
     /// Whether the model takes images.
     pub(crate) supports_vision: bool,
+    /// The field in which reasoning of the present turn is sent back; absent for models that don't
+    /// want it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) send_reasoning: Option<SendReasoning>,
+}
+
+/// Where a model wants its reasoning back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SendReasoning {
+    ReasoningContent,
+    Reasoning,
+    ReasoningDetails,
+    ThinkingBlocks,
 }
 
 impl Config {
@@ -253,6 +267,29 @@ mod tests {
         assert!(text.contains("did you mean `base_url`?"), "{text}");
         assert!(problem("[tols]\n").contains("did you mean `tools`?"));
         assert!(problem("[database]\nsynchronous = \"ful\"\n").contains("did you mean `full`?"));
+    }
+
+    #[test]
+    fn where_reasoning_is_sent_back_is_one_of_the_known_fields() {
+        let with = |field: &str| {
+            format!(
+                "[models.a]\nbase_url = \"http://x\"\n[models.a.capabilities]\n\
+                 send_reasoning = \"{field}\"\n"
+            )
+        };
+        let config = Config::parse(&with("reasoning_details")).unwrap();
+        assert_eq!(
+            config.models["a"].capabilities.send_reasoning,
+            Some(SendReasoning::ReasoningDetails)
+        );
+        assert!(config.shown().unwrap().contains("reasoning_details"));
+        let text = problem(&with("reasoning_detail"));
+        assert!(
+            text.contains("line 4") && text.contains("did you mean `reasoning_details`?"),
+            "{text}"
+        );
+        let none = Config::parse("[models.a]\nbase_url = \"http://x\"\n").unwrap();
+        assert_eq!(none.models["a"].capabilities.send_reasoning, None);
     }
 
     #[test]

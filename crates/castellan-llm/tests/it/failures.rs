@@ -22,10 +22,11 @@ async fn failure(reply: Reply) -> ModelError {
 async fn a_page_in_place_of_an_answer_says_where_to_look() {
     let page = "<!doctype html><html><title>Sign in to continue</title></html>";
     for reply in [Reply::html(page), Reply::raw(200, "text/plain", page)] {
-        let server = ModelServer::scripted([reply]);
+        let server = ModelServer::scripted([reply.clone(), reply]);
         let asked = ask_once(&server).await;
         let error = asked.error();
         assert_eq!(error.code, ErrorCode::ModelProtocol);
+        assert_eq!(asked.restarts().len(), 1);
         for part in [server.base_url().as_str(), "text/", "Sign in to continue"] {
             assert!(error.message.contains(part), "{part}: {error}");
         }

@@ -121,9 +121,7 @@ fn turns_with_one_id() -> ModelRequest {
                 call_id,
                 raw: RawCall {
                     provider_id: Some("call_0".to_owned()),
-                    name: "read_file".to_owned(),
-                    arguments: json!({"path": turn.to_string()}).to_string(),
-                    complete: true,
+                    ..RawCall::new("read_file", json!({"path": turn.to_string()}).to_string())
                 },
             }],
         });

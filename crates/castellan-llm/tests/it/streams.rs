@@ -32,7 +32,8 @@ async fn words_arrive_as_they_come_and_are_whole_at_the_end() {
         reply.usage,
         Some(Usage {
             prompt_tokens: 11,
-            completion_tokens: 3
+            completion_tokens: 3,
+            ..Usage::default()
         })
     );
     server.assert_spent();
@@ -111,9 +112,8 @@ async fn a_call_cut_by_the_token_limit_is_marked_as_such() {
         asked.reply().calls,
         [RawCall {
             provider_id: Some("a".to_owned()),
-            name: "bash".to_owned(),
-            arguments: "{\"command\": \"rm -rf bu".to_owned(),
             complete: false,
+            ..RawCall::new("bash", "{\"command\": \"rm -rf bu")
         }]
     );
 }
@@ -127,7 +127,7 @@ async fn reasoning_is_kept_apart_from_the_answer() {
     ])
     .await;
     assert_eq!(asked.events[0], ModelEvent::Reasoning("hm".to_owned()));
-    assert_eq!(asked.reply().reasoning.as_deref(), Some("hm"));
+    assert_eq!(asked.thoughts(), Some("hm"));
     assert_eq!(asked.reply().text, "yes");
 }
 
@@ -327,7 +327,7 @@ async fn a_character_split_over_two_events_is_whole() {
     let unlike = stream([part("reasoning", r"\ud83d"), part("content", r"\ude00!")]);
     let asked = ask_once(&unlike).await;
     assert_eq!(asked.reply().text, "\u{fffd}!");
-    assert_eq!(asked.reply().reasoning.as_deref(), Some("\u{fffd}"));
+    assert_eq!(asked.thoughts(), Some("\u{fffd}"));
     let last = stream([part("content", "yes "), part("content", r"\ud83d")]);
     assert_eq!(ask_once(&last).await.reply().text, "yes \u{fffd}");
 }

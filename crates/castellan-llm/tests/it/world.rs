@@ -90,6 +90,12 @@ impl Asked {
         self.end.as_ref().unwrap_err()
     }
 
+    /// The words of the reasoning.
+    pub(crate) fn thoughts(&self) -> Option<&str> {
+        let reasoning = self.reply().reasoning.as_ref();
+        reasoning.map(|reasoning| reasoning.text.as_str())
+    }
+
     /// The reasons of the restarts.
     pub(crate) fn restarts(&self) -> Vec<&str> {
         let mut reasons = Vec::new();

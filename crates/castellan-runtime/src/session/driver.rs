@@ -472,11 +472,10 @@ impl Session {
             }
         }
         let Some(reply) = reply else {
-            return Err(ModelError {
-                code: ErrorCode::ModelProtocol,
-                message: "the model's answer ended without an end".to_owned(),
-                hint: String::new(),
-            });
+            return Err(ModelError::new(
+                ErrorCode::ModelProtocol,
+                "the model's answer ended without an end",
+            ));
         };
         self.journal.pass(Event::StreamEnd { complete: true });
         let took = self.parts.clock.monotonic().saturating_sub(began);
@@ -499,7 +498,9 @@ impl Session {
             .collect();
         self.journal.note(Event::ModelResponse {
             text: self.parts.gate.redact(reply.text),
-            reasoning: reply.reasoning.map(|text| self.parts.gate.redact(text)),
+            reasoning: reply
+                .reasoning
+                .map(|shown| shown.map_texts(&mut |text| self.parts.gate.redact(text))),
             calls,
             finish: reply.finish,
             usage,

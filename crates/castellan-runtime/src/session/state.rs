@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use castellan_core::event::{Answer, Purpose, Summarizer, TurnEnd};
-use castellan_core::message::IssuedCall;
-use castellan_core::model::{Finish, Usage};
+use castellan_core::message::{IssuedCall, Reasoning};
+use castellan_core::model::Finish;
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
 use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
 use castellan_gate::Asked;
@@ -86,7 +86,7 @@ pub enum Entry {
         /// The words.
         text: String,
         /// Reasoning shown apart from the answer.
-        reasoning: Option<String>,
+        reasoning: Option<Reasoning>,
         /// The calls, in order.
         calls: Vec<CallState>,
     },
@@ -338,7 +338,7 @@ impl State {
         self.squeezes = 0;
     }
 
-    fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {
+    fn answered(&mut self, text: &str, reasoning: Option<&Reasoning>, calls: &[IssuedCall]) {
         let entry = self.entries.len();
         for (position, issued) in calls.iter().enumerate() {
             self.calls.insert(issued.call_id, (entry, position));

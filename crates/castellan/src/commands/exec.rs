@@ -206,11 +206,8 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
             Err(CommandError::failed("cancelled").hint(format!("go on with: {resume}")))
         }
         TurnOutcome::Over(TurnEnd::Failed, failure) => {
-            let ModelError { message, hint, .. } = failure.unwrap_or_else(|| ModelError {
-                code: ErrorCode::Internal,
-                message: "the turn failed".to_owned(),
-                hint: String::new(),
-            });
+            let ModelError { message, hint, .. } =
+                failure.unwrap_or_else(|| ModelError::new(ErrorCode::Internal, "the turn failed"));
             Err(CommandError::failed(message)
                 .hint(hint)
                 .hint(format!("go on with: {resume}")))
