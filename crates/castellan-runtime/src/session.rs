@@ -1,9 +1,16 @@
 //! One stored session, from its log to its next step.
 
+mod asking;
+pub mod compaction;
+pub mod digest;
 pub mod driver;
 mod journal;
+mod reckoning;
 pub mod request;
+pub mod rounds;
+pub mod squeeze;
 pub mod state;
 pub mod step;
 
+pub(crate) use journal::Journal;
 pub use journal::Watcher;

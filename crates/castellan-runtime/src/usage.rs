@@ -35,7 +35,9 @@ impl Totals {
         };
         self.requests += 1;
         self.prompt_tokens = self.prompt_tokens.saturating_add(used.prompt_tokens);
-        self.completion_tokens = self.completion_tokens.saturating_add(used.completion_tokens);
+        self.completion_tokens = self
+            .completion_tokens
+            .saturating_add(used.completion_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(used.cached_tokens);
     }
 }

@@ -1,23 +1,24 @@
 //! Wires the rooms together.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::port::Unwatched;
 use castellan_core::secret::Redaction;
-use castellan_core::{Clock, Ids};
+use castellan_core::{Clock, Ids, Model};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
 use castellan_gate::{Catalog, Permission};
 use castellan_host::shell::{HelperCommand, Shell};
 use castellan_host::{Environment, SystemClock, SystemIds};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
-use castellan_runtime::{Parts, catalog};
+use castellan_runtime::{Limits, Parts, Price, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
 use castellan_tools::file::Closed;
 
-use crate::config::{Config, Synchronous};
+use crate::config::{Config, ModelConfig, PriceConfig, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::Chosen;
@@ -89,6 +90,41 @@ impl World {
         )
     }
 
+    /// How much turns and sessions may use, as configured.
+    pub(crate) const fn limits(&self) -> Limits {
+        let session = &self.config.session;
+        Limits {
+            max_turns: session.max_turns,
+            turn_tokens: session.max_turn_tokens,
+            session_tokens: session.max_session_tokens,
+        }
+    }
+
+    /// What models cost, by their names at their servers. A configured model without such a name has
+    /// the one its server listed, if it is the one in use.
+    fn prices(&self, model: &dyn Model) -> BTreeMap<String, Price> {
+        let info = model.info();
+        let named = |(name, config): (&String, &ModelConfig)| {
+            let PriceConfig {
+                input,
+                output,
+                cached_input,
+            } = config.price?;
+            let at_server = if *name == info.name {
+                &info.model
+            } else {
+                &config.model
+            };
+            let price = Price {
+                input,
+                output,
+                cached_input,
+            };
+            Some((at_server.clone(), price))
+        };
+        self.config.models.iter().filter_map(named).collect()
+    }
+
     /// All that a session runs on.
     pub(crate) fn session(
         &self,
@@ -96,8 +132,9 @@ impl World {
         Chosen { model, keys }: Chosen,
         watcher: Arc<dyn Watcher>,
         permission: Permission,
-        max_turns: Option<u32>,
+        limits: Limits,
     ) -> Parts {
+        let prices = self.prices(&*model);
         let gate = Gate::new(GateParts {
             catalog: Arc::clone(&self.catalog),
             principals: Arc::new(Local),
@@ -120,7 +157,9 @@ impl World {
             notices: Arc::new(Unwatched),
             traces: self.home.traces(),
             permission,
-            max_turns: max_turns.unwrap_or(self.config.session.max_turns),
+            limits,
+            compact_at: self.config.session.compact_at,
+            prices,
             version: env!("CARGO_PKG_VERSION"),
         }
     }

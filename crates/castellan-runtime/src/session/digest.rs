@@ -38,9 +38,8 @@ pub fn request(entries: &[Entry], focus: Option<&str>, room: usize) -> ModelRequ
     let focus = focus.map_or_else(String::new, |focus| {
         format!("\n\nThe person wants the summary to dwell on this: {focus}")
     });
-    let text = format!(
-        "The record:\n\n{record}\n\nThe record ends here. Write the summary.{focus}"
-    );
+    let text =
+        format!("The record:\n\n{record}\n\nThe record ends here. Write the summary.{focus}");
     let system = INSTRUCTIONS.to_owned();
     ModelRequest {
         messages: vec![Message::System { text: system }, Message::User { text }],
@@ -70,7 +69,11 @@ fn told(entry: &Entry, limit: usize) -> String {
         Entry::Assistant { text, calls, .. } => {
             let words = (!text.trim().is_empty()).then(|| format!("Assistant: {}", text.trim()));
             let calls = calls.iter().map(|call| told_call(call, limit));
-            words.into_iter().chain(calls).collect::<Vec<_>>().join("\n")
+            words
+                .into_iter()
+                .chain(calls)
+                .collect::<Vec<_>>()
+                .join("\n")
         }
         Entry::User(text) => format!("Person: {text}"),
     }
@@ -85,7 +88,11 @@ fn told_call(call: &CallState, limit: usize) -> String {
     };
     let output = cut(output.to_owned(), limit);
     let data: String = output.lines().map(|line| format!("\n| {line}")).collect();
-    format!("Call of {} with {}\n{word}:{data}", call.name(), quoted(&arguments))
+    format!(
+        "Call of {} with {}\n{word}:{data}",
+        call.name(),
+        quoted(&arguments)
+    )
 }
 
 /// Arguments on one line, so that nothing in them looks like a part of the record.
@@ -165,7 +172,9 @@ pub fn mechanical(entries: &[Entry], problem: String, room: usize) -> Digest {
             None
         }
     });
-    parts.extend(last_words.map(|words| format!("The assistant last said: {}", shorten(words, 1_000))));
+    parts.extend(
+        last_words.map(|words| format!("The assistant last said: {}", shorten(words, 1_000))),
+    );
     Digest {
         text: cut(parts.join("\n\n"), room),
         by: Summarizer::Program,

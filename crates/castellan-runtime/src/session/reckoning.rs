@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 
-use castellan_core::event::ResultCut;
+use castellan_core::event::{CompactionCause, ResultCut, Summarizer};
 use castellan_core::message::IssuedCall;
 use castellan_core::model::{Finish, Usage};
 use castellan_core::text::head_and_tail;
 use castellan_core::token::Ratio;
 use castellan_core::{CallId, Event};
 
-use super::state::{Counted, Entry, Nothing, State};
+use super::state::{Counted, Entry, Nothing, Requested, State};
+use crate::usage::Totals;
 
 impl State {
     /// How many bytes of the conversation are a token, as far as the session shows.
     #[must_use]
     pub fn ratio(&self) -> Ratio {
-        self.counted
-            .map_or_else(Ratio::default, |counted| {
-                Ratio::default().counted(counted.size, counted.tokens)
-            })
+        self.counted.map_or_else(Ratio::default, |counted| {
+            Ratio::default().counted(counted.size, counted.tokens)
+        })
     }
 
     /// How many tokens `model` takes: what is known of it, or what its server's refusals showed,
@@ -39,24 +39,13 @@ impl State {
     /// Tokens of the whole session.
     #[must_use]
     pub fn session_tokens(&self) -> u64 {
-        self.usage.values().map(super::super::usage::Totals::tokens).sum()
+        self.usage.values().map(Totals::tokens).sum()
     }
 
     /// Takes in what an answer used.
     pub(super) fn used(&mut self, usage: Option<&Usage>, text: &str, calls: &[IssuedCall]) {
         let Some(requested) = self.requested.clone() else {
             return;
-        };
-        let written: usize = text.len()
-            + calls
-                .iter()
-                .map(|call| call.raw.name.len() + call.raw.arguments.len())
-                .sum::<usize>();
-        let ratio = self.ratio();
-        let estimate = Usage {
-            prompt_tokens: ratio.tokens(requested.size),
-            completion_tokens: ratio.tokens(written as u64),
-            ..Usage::default()
         };
         if let Some(usage) = usage
             && requested.size > 0
@@ -66,8 +55,23 @@ impl State {
                 tokens: usage.prompt_tokens,
             });
         }
+        let calls = calls
+            .iter()
+            .map(|call| call.raw.name.len() + call.raw.arguments.len());
+        self.add(requested, usage, text.len() + calls.sum::<usize>());
+    }
+
+    /// Counts a request whose answer had `written` bytes.
+    fn add(&mut self, requested: Requested, usage: Option<&Usage>, written: usize) {
+        let ratio = self.ratio();
+        let estimate = Usage {
+            prompt_tokens: ratio.tokens(requested.size),
+            completion_tokens: ratio.tokens(written as u64),
+            ..Usage::default()
+        };
         let used = usage.unwrap_or(&estimate);
-        self.turn_tokens += used.prompt_tokens + used.completion_tokens;
+        let tokens = used.prompt_tokens.saturating_add(used.completion_tokens);
+        self.turn_tokens = self.turn_tokens.saturating_add(tokens);
         self.usage
             .entry(requested.model)
             .or_default()
@@ -87,6 +91,7 @@ impl State {
     /// Takes in that less of the conversation is shown from now on.
     pub(super) fn compacted(&mut self, event: &Event) {
         let Event::Compaction {
+            cause,
             summary,
             by,
             replaces,
@@ -100,21 +105,24 @@ impl State {
         else {
             return;
         };
-        self.squeezes += 1;
-        let model = self.requested.as_ref().map(|asked| asked.model.clone());
-        if let (Some(model), Some(window)) = (&model, window) {
-            self.learnt_window = Some((model.clone(), *window));
+        if *cause != CompactionCause::Person {
+            self.squeezes += 1;
         }
-        if let (Some(requested), Some(tokens)) = (&self.requested, asked) {
-            self.counted = Some(Counted {
-                size: requested.size,
-                tokens: *tokens,
-            });
+        if let Some(requested) = &self.requested {
+            if let Some(window) = window {
+                self.learnt_window = Some((requested.model.clone(), *window));
+            }
+            if let Some(tokens) = asked {
+                self.counted = Some(Counted {
+                    size: requested.size,
+                    tokens: *tokens,
+                });
+            }
         }
-        if let (Some(model), Some(usage)) = (model, usage) {
-            self.turn_tokens += usage.prompt_tokens + usage.completion_tokens;
-            let totals = self.usage.entry(model).or_default();
-            totals.add(Some(usage), &Usage::default());
+        if (usage.is_some() || *by == Summarizer::Model)
+            && let Some(requested) = self.summary_requested.take()
+        {
+            self.add(requested, usage.as_ref(), summary.len());
         }
         for cut in cuts {
             self.cut(cut);

@@ -56,8 +56,12 @@ impl Repetition {
     pub fn word(&self) -> String {
         let Self { circle, tools, .. } = self;
         let what = match circle {
-            1 => format!("the same call ({tools}) with the same result {TOLD_AFTER} times in a row"),
-            _ => format!("the same {circle} calls ({tools}) with the same results {TOLD_AFTER} times over"),
+            1 => {
+                format!("the same call ({tools}) with the same result {TOLD_AFTER} times in a row")
+            }
+            _ => format!(
+                "the same {circle} calls ({tools}) with the same results {TOLD_AFTER} times over"
+            ),
         };
         format!(
             "you have made {what}; making it again will not change anything. Do something else, or \
@@ -175,12 +179,7 @@ mod tests {
         let (call, result) = told.split_once('=').unwrap();
         let (name, arguments) = call.split_once(' ').unwrap();
         let call_id = "call_00000000000000000000000000000001".parse().unwrap();
-        let raw = RawCall {
-            provider_id: None,
-            name: name.into(),
-            arguments: arguments.into(),
-            complete: true,
-        };
+        let raw = RawCall::new(name, arguments);
         let mut call = CallState::new(IssuedCall { call_id, raw });
         call.result = Some(CallResult {
             output: result.into(),
@@ -189,7 +188,7 @@ mod tests {
         call
     }
 
-    /// Rounds separated by blanks lines, calls in them by `;`.
+    /// The circle after these rounds, the calls of each separated by `;`.
     fn after(told: &[&str]) -> Option<(usize, usize)> {
         let mut rounds = Rounds::default();
         for round in told {
@@ -217,14 +216,32 @@ mod tests {
             (vec!["poll j=10%", "poll j=20%", "poll j=30%"], None),
             // The same failure but for its numbers, and another failure.
             (
-                vec!["run t=!pid 7 after 0.3 s", "run t=!pid 12 after 1.25 s", "run t=!pid 9 after 2 s"],
+                vec![
+                    "run t=!pid 7 after 0.3 s",
+                    "run t=!pid 12 after 1.25 s",
+                    "run t=!pid 9 after 2 s",
+                ],
                 Some((1, 3)),
             ),
             (vec!["run t=!no a", "run t=!no b", "run t=!no c"], None),
             // Other arguments, or other calls beside it.
             (vec!["edit 1=ok", "edit 2=ok", "edit 3=ok"], None),
-            (vec!["edit 1=ok;run t=!no", "edit 2=ok;run t=!no", "edit 3=ok;run t=!no"], None),
-            (vec!["read x=1;read y=2", "read x=1;read y=2", "read x=1;read y=2"], Some((1, 3))),
+            (
+                vec![
+                    "edit 1=ok;run t=!no",
+                    "edit 2=ok;run t=!no",
+                    "edit 3=ok;run t=!no",
+                ],
+                None,
+            ),
+            (
+                vec![
+                    "read x=1;read y=2",
+                    "read x=1;read y=2",
+                    "read x=1;read y=2",
+                ],
+                Some((1, 3)),
+            ),
             (vec!["read x=1;read x=1;read x=1"], None),
         ] {
             assert_eq!(after(&told), expected, "{told:?}");

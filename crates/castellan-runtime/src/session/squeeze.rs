@@ -23,7 +23,7 @@ pub struct Aim {
     pub hard: u64,
     /// How much a summary may take up.
     pub summary: u64,
-    /// What has to be won for a summary to be worth it; `None` where only results may be cut.
+    /// How much has to be left out for a summary to be worth it; `None` where only results may be cut.
     pub least_gain: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Aim {
     pub fn within(window: u64, tries: u32) -> Self {
         let tenths = |tenths: u64| window / 10 * tenths;
         let summary = (window / 8).min(LONGEST_SUMMARY);
-        let least_gain = Some(window / 20);
+        let least_gain = Some(summary + window / 20);
         if tries == 0 {
             Self {
                 target: tenths(4),
@@ -61,7 +61,7 @@ impl Aim {
             whole_turn: 0,
             hard: u64::MAX,
             summary: LONGEST_SUMMARY,
-            least_gain: Some(1),
+            least_gain: Some(LEAST_CUT as u64),
         }
     }
 }
@@ -71,6 +71,8 @@ impl Aim {
 pub struct Plan {
     /// How many entries from the beginning a summary stands for; 0 for none.
     pub replaces: usize,
+    /// How many bytes the summary may have.
+    pub summary: u64,
     /// Which of these stay.
     pub keeps: Vec<usize>,
     /// Results that are cut.
@@ -100,13 +102,12 @@ pub fn plan(state: &State, fixed: u64, aim: &Aim) -> Option<Plan> {
     let keeps: Vec<usize> = request.filter(|position| *position < first).collect();
     let size = |position: &usize| sizes.get(*position).copied().unwrap_or(0);
     let left_out = sizes.iter().take(first).sum::<u64>() - keeps.iter().map(size).sum::<u64>();
-    let worth_it = aim
-        .least_gain
-        .is_some_and(|least| left_out >= least + if least > 1 { aim.summary } else { 0 });
+    let worth_it = aim.least_gain.is_some_and(|least| left_out >= least);
     let total = fixed + sizes.iter().sum::<u64>();
     let (plan, after) = if first > 0 && worth_it {
         let plan = Plan {
             replaces: first,
+            summary: aim.summary.min(left_out),
             keeps,
             cuts: Vec::new(),
         };
@@ -115,6 +116,7 @@ pub fn plan(state: &State, fixed: u64, aim: &Aim) -> Option<Plan> {
         first = 0;
         let plan = Plan {
             replaces: 0,
+            summary: 0,
             keeps: Vec::new(),
             cuts: Vec::new(),
         };

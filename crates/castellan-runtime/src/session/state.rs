@@ -164,6 +164,8 @@ pub struct State {
     pub nothing: Option<Nothing>,
     /// The last request for an answer.
     pub requested: Option<Requested>,
+    /// The last request for a summary.
+    pub summary_requested: Option<Requested>,
     /// The last request that was counted.
     pub counted: Option<Counted>,
     /// How many tokens the model of this name takes, as its server's refusals showed.
@@ -171,7 +173,7 @@ pub struct State {
     /// How often the conversation was made shorter since the model last answered.
     pub squeezes: u32,
     /// Where each call stands, by entry and position.
-    calls: HashMap<CallId, (usize, usize)>,
+    pub(super) calls: HashMap<CallId, (usize, usize)>,
 }
 
 impl State {
@@ -206,6 +208,7 @@ impl State {
             rounds: Rounds::default(),
             nothing: None,
             requested: None,
+            summary_requested: None,
             counted: None,
             learnt_window: None,
             squeezes: 0,
@@ -310,9 +313,16 @@ impl State {
             Event::Compaction { .. } => self.compacted(&recorded.event),
             Event::ModelRequest {
                 purpose: Purpose::Summary,
+                model,
+                size,
                 ..
+            } => {
+                self.summary_requested = Some(Requested {
+                    model: model.clone(),
+                    size: *size,
+                });
             }
-            | Event::StateChange { reason: None, .. }
+            Event::StateChange { reason: None, .. }
             | Event::Reasoning { .. }
             | Event::Content { .. }
             | Event::StreamEnd { .. }
@@ -346,11 +356,7 @@ impl State {
         self.entries.push(Entry::Assistant {
             text: text.to_owned(),
             reasoning: reasoning.cloned(),
-            calls: calls
-                .iter()
-                .cloned()
-                .map(CallState::new)
-                .collect(),
+            calls: calls.iter().cloned().map(CallState::new).collect(),
         });
     }
 
@@ -400,7 +406,7 @@ impl State {
     }
 
     /// Changes a call, if there is one of that id.
-    fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut CallState)) {
+    pub(super) fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut CallState)) {
         let Some((entry, position)) = self.calls.get(&id) else {
             return;
         };

@@ -17,7 +17,7 @@ use castellan_gate::gate::{Gate, Parts as GateParts, Settings};
 use castellan_gate::{Catalog, Permission};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
-use castellan_runtime::{Parts, Session};
+use castellan_runtime::{Limits, Parts, Session};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous, events};
 use castellan_testkit::{FakeTool, ManualClock, SequentialIds};
 use futures::stream::{BoxStream, StreamExt as _};
@@ -36,10 +36,18 @@ impl FunctionModel {
     pub(crate) fn new(
         answers: impl Fn(&[Message]) -> Result<ModelReply, ModelError> + Send + Sync + 'static,
     ) -> Arc<Self> {
+        Self::with_window(None, answers)
+    }
+
+    /// One that says how many tokens it takes.
+    pub(crate) fn with_window(
+        context_window: Option<u64>,
+        answers: impl Fn(&[Message]) -> Result<ModelReply, ModelError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let info = ModelInfo {
             name: "test".into(),
             model: "function".into(),
-            context_window: None,
+            context_window,
             supports_vision: false,
         };
         Arc::new(Self {
@@ -214,7 +222,9 @@ fn parts(
             grants: vec![],
             skip: true,
         },
-        max_turns: 10,
+        limits: Limits::turns(10),
+        compact_at: 0.8,
+        prices: BTreeMap::new(),
         version: "0",
     }
 }
