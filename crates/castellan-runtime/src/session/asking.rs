@@ -119,12 +119,10 @@ impl Session {
         let mut stream = self.parts.model.ask(request, cancel.clone());
         let mut reply = None;
         loop {
-            let event = match select(cancel.clone(), stream.next()).await {
-                Either::Left(((), _)) => {
-                    let stopped = ModelError::new(ErrorCode::Cancelled, "the request was stopped");
-                    Some(Err(stopped))
-                }
-                Either::Right((event, _)) => event,
+            // An answer that is there already is taken, even if someone asks to stop.
+            let event = match select(stream.next(), cancel.clone()).await {
+                Either::Left((event, _)) => event,
+                Either::Right(((), _)) => Some(Err(stopped())),
             };
             match event {
                 Some(Ok(ModelEvent::Text(text))) => pass(Event::Content { text }),
@@ -144,6 +142,10 @@ impl Session {
                     return Err(error);
                 }
                 None => break,
+            }
+            if reply.is_none() && cancel.is_cancelled() {
+                pass(Event::StreamEnd { complete: false });
+                return Err(stopped());
             }
         }
         let Some(reply) = reply else {
@@ -188,6 +190,10 @@ impl Session {
             });
         }
     }
+}
+
+fn stopped() -> ModelError {
+    ModelError::new(ErrorCode::Cancelled, "the request was stopped")
 }
 
 /// How large a request was, in bytes.

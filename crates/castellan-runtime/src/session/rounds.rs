@@ -155,7 +155,8 @@ fn of_results(calls: &[CallState]) -> u64 {
     for result in calls.iter().filter_map(|call| call.result.as_ref()) {
         result.is_error.hash(&mut hasher);
         if result.is_error {
-            for part in result.output.split(|letter: char| letter.is_ascii_digit()) {
+            let is_of_number = |letter: char| letter.is_ascii_digit() || ".,:".contains(letter);
+            for part in result.output.split(is_of_number) {
                 if !part.is_empty() {
                     part.hash(&mut hasher);
                 }

@@ -199,3 +199,132 @@ fn cuts(entries: &[Entry], mut excess: u64) -> Vec<ResultCut> {
     }
     cuts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::state::CallResult;
+    use castellan_core::message::IssuedCall;
+    use castellan_core::{Caller, Event, Principal, RawCall, Recorded, Surface, Timestamp};
+
+    fn blank() -> State {
+        let event = Event::SessionStart {
+            version: "0".into(),
+            cwd: "/".into(),
+            caller: Caller {
+                principal: Principal::Person("me".into()),
+                surface: Surface::Interactive,
+                capabilities: vec![],
+            },
+        };
+        let first = Recorded {
+            ts: Timestamp(0),
+            seq: Some(1),
+            session: "ws_00000000000000000000000000000001".parse().unwrap(),
+            event,
+        };
+        State::begin(&first).unwrap()
+    }
+
+    fn result(number: usize, bytes: usize, is_open: bool) -> Entry {
+        let call_id = format!("call_{number:032x}").parse().unwrap();
+        let raw = RawCall::new("look", "{}");
+        let mut call = CallState::new(IssuedCall { call_id, raw });
+        call.result = (!is_open).then(|| CallResult {
+            output: "x".repeat(bytes),
+            is_error: false,
+        });
+        Entry::Assistant {
+            text: String::new(),
+            reasoning: None,
+            calls: vec![call],
+        }
+    }
+
+    /// `u` a person, `r` a call with its result, `o` an open call, `n` a notice, `s` a summary; each
+    /// of 1,000 bytes and a frame, `R` a result of 20,000.
+    fn planned(conversation: &str, target: u64) -> Option<Plan> {
+        let mut state = blank();
+        let text = || "x".repeat(1_000);
+        for (number, kind) in conversation.chars().enumerate() {
+            state.entries.push(match kind {
+                'u' => Entry::User(text()),
+                'n' => Entry::Notice(text()),
+                's' => Entry::Summary {
+                    text: text(),
+                    by: castellan_core::event::Summarizer::Model,
+                },
+                'R' => result(number, 20_000, false),
+                kind => result(number, 1_000, kind == 'o'),
+            });
+        }
+        let aim = Aim {
+            target,
+            whole_turn: target * 3 / 2,
+            hard: target * 2,
+            summary: 500,
+            least_gain: Some(1_500),
+        };
+        plan(&state, 100, &aim)
+    }
+
+    #[test]
+    fn the_last_request_and_the_newest_stay_and_the_older_part_goes() {
+        for (conversation, target, expected) in [
+            // All that fits stays.
+            ("urr", 10_000, None),
+            ("", 1_000, None),
+            // What was asked last stays where it stood before what is kept.
+            ("urrrrrr", 4_000, Some((5, vec![0]))),
+            ("ururr", 3_700, Some((2, vec![]))),
+            // The turn under way stays whole where it fits into a little more.
+            ("urururrr", 5_000, Some((4, vec![]))),
+            ("ururrrrrr", 5_000, Some((6, vec![2]))),
+            // Two messages in a row are one request.
+            ("rruurrrrr", 5_000, Some((7, vec![2, 3]))),
+            // The newest entry stays even if it is too large, with what rides on it.
+            ("urrrrn", 1_200, Some((4, vec![0]))),
+            // Nothing behind an open call goes.
+            ("urrrorr", 2_000, Some((4, vec![0]))),
+            // A summary goes into the next one; one alone is not summed up again.
+            ("surrrrr", 4_000, Some((5, vec![1]))),
+            ("sur", 2_000, None),
+        ] {
+            let plan = planned(conversation, target);
+            let found = plan.map(|plan| (plan.replaces, plan.keeps));
+            assert_eq!(found, expected, "{conversation} {target}");
+        }
+    }
+
+    #[test]
+    fn whatever_the_conversation_a_plan_keeps_its_promises() {
+        for shape in 0..3_usize.pow(7) {
+            let conversation: String = (0..7)
+                .map(|place| ['u', 'r', 'n'][shape / 3_usize.pow(place) % 3])
+                .collect();
+            for target in [0, 1_000, 3_000, 5_000] {
+                let Some(plan) = planned(&conversation, target) else {
+                    continue;
+                };
+                let newest = conversation.rfind(['u', 'r']).unwrap_or(0);
+                assert!(plan.replaces <= newest, "{conversation} {target} {plan:?}");
+                let asked = conversation.rfind('u');
+                let is_kept =
+                    asked.is_none_or(|asked| asked >= plan.replaces || plan.keeps.contains(&asked));
+                assert!(is_kept, "{conversation} {target} {plan:?}");
+                assert!(plan.keeps.iter().all(|kept| *kept < plan.replaces));
+            }
+        }
+    }
+
+    #[test]
+    fn results_are_cut_largest_first_and_only_as_far_as_needed() {
+        let plan = planned("uRrR", 10_000).unwrap();
+        assert_eq!(plan.replaces, 3, "{plan:?}");
+        let cuts: Vec<usize> = plan.cuts.iter().map(|cut| cut.limit).collect();
+        assert_eq!(cuts.len(), 1, "{plan:?}");
+        assert!((15_000..19_000).contains(&cuts[0]), "{plan:?}");
+        let all = planned("uR", 500).unwrap();
+        assert_eq!((all.replaces, all.cuts[0].limit), (0, LEAST_CUT));
+    }
+}

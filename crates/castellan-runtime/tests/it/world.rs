@@ -229,7 +229,8 @@ fn parts(
     }
 }
 
-/// `do`, which changes the world; `look`, which only reads; `wait`, which ends when cancelled.
+/// `do`, which changes the world; `look`, which only reads; `wait`, which ends when cancelled;
+/// `much`, whose result is long.
 fn tools(deeds: &Deeds) -> Vec<Arc<dyn Tool>> {
     let ledger = Arc::clone(deeds);
     let act = FakeTool::new("do", Effect::Writes, move |args, _| {
@@ -262,7 +263,17 @@ fn tools(deeds: &Deeds) -> Vec<Arc<dyn Tool>> {
     wait.spec.default = DefaultDecision::Allow;
     let mut look = FakeTool::echo();
     look.spec.name = "look".into();
-    vec![Arc::new(act), Arc::new(look), Arc::new(wait)]
+    let much = FakeTool::new("much", Effect::ReadOnly, |args, _| {
+        let letter = args.get("text").and_then(Value::as_str).unwrap_or("?");
+        let text = format!("BEGIN{}END", letter.repeat(100_000));
+        async move { Outcome::read(text) }
+    });
+    vec![
+        Arc::new(act),
+        Arc::new(look),
+        Arc::new(wait),
+        Arc::new(much),
+    ]
 }
 
 /// The kinds of these events, in order.
