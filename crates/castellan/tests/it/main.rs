@@ -8,5 +8,7 @@ mod bad_input;
 mod catalog;
 mod crash;
 mod exec;
+mod export;
 mod program;
 mod shell;
+mod stop;
