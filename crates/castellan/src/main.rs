@@ -107,6 +107,7 @@ async fn dispatch(
             done
         }
         Command::Sessions(args) => commands::sessions::run(&world.store()?, &args).await,
+        Command::Export(args) => commands::export::run(&world.store()?, &args).await,
         Command::Tools(args) => commands::tools::run(&world.catalog, &args),
         Command::Trace(Trace::Show(args)) => {
             let file = commands::trace::find(&world.home, &world.store()?, &args.trace).await?;
