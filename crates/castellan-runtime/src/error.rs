@@ -22,6 +22,12 @@ pub enum Error {
         /// The round that is open now.
         open: Option<CycleId>,
     },
+    /// A permission for good that was not among those offered, or that came with a no.
+    #[error("failed to take the answer: `{grant}` was not offered as a permission for this call")]
+    NotOffered {
+        /// The permission.
+        grant: String,
+    },
     /// There is nothing to go on with.
     #[error("{0} has nothing to go on with: its last turn is done")]
     NothingToDo(SessionId),

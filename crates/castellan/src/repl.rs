@@ -34,6 +34,7 @@ use castellan_runtime::Audience;
 use castellan_runtime::session::Watcher;
 use castellan_store::Store;
 
+use crate::commands::exec::{require_tools, tidy_audit};
 use crate::cli::{ColorChoice, Repl as Arguments};
 use crate::error::{CommandError, io};
 use crate::repl::editor::Editor;
@@ -47,10 +48,6 @@ use crate::repl::story::Story;
 use crate::repl::style::{Looks, Row, Tone};
 use crate::wiring::World;
 
-/// A file that goes with the next message.
-struct Attached {
-    text: String,
-}
 
 /// The conversation.
 struct Repl {
@@ -69,7 +66,8 @@ struct Repl {
     story: Story,
     editor: Editor,
     status: SharedStatus,
-    attached: Vec<Attached>,
+    /// Files that go with the next message.
+    attached: Vec<PathBuf>,
     /// Lines that were sent while nothing could be done with them.
     pending: VecDeque<String>,
     /// How often Ctrl-C was pressed without anything in between.
@@ -94,19 +92,18 @@ pub(crate) async fn run(world: Arc<World>, arguments: Arguments) -> Result<(), C
     let done = repl.talk().await;
     repl.leave().await;
     repl.keyboard.restore();
+    tidy_audit(&repl.store, &*repl.world.clock).await;
     done
 }
 
 impl Repl {
     async fn new(world: Arc<World>, arguments: Arguments) -> Result<Self, CommandError> {
+        require_tools(&world, &arguments.session.yes_to)?;
         let looks = looks(&world.environment, arguments.color);
         let reach = reach(&world.environment);
         let store = world.store()?;
         let cwd = world.working_folder(arguments.session.cwd.as_deref())?;
-        let status = SharedStatus::new(Mutex::new(Status {
-            sandbox: "none",
-            ..Status::default()
-        }));
+        let status = SharedStatus::new(Mutex::new(Status::default()));
         let file = world.home.data.join("history.txt");
         let mut notes = Vec::new();
         let history = Kept::open(&file, world.redaction(arguments.model.api_key.clone()))

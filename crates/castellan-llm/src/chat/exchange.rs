@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::Inner;
 use super::answer::{Answer, Void};
 use super::arrival::Arrival;
+use super::dialect::Refused;
 use super::failure::{Failure, Retry, Site};
 use super::halves::{self, Joiner};
-use super::request::{self, Counting};
+use super::request;
 use super::retry;
 use crate::complaint::{Complaint, tidy};
 use crate::models::authorize;
@@ -33,12 +34,15 @@ pub(super) type Events = Sender<Result<ModelEvent, castellan_core::ModelError>>;
 pub(super) async fn ask(
     inner: &Inner,
     request: &ModelRequest,
-    counting: Counting,
+    refused: Refused,
     events: &mut Events,
 ) -> Result<ModelReply, Failure> {
     let model = inner.model().await?;
-    let site = inner.site(&model);
-    let body = request::body(request, &inner.settings, &model, counting);
+    let body = request::body(request, &inner.settings, &model, refused);
+    let site = Site {
+        sent: Some(&body),
+        ..inner.site(&model)
+    };
     let mut post = HttpRequest::post_json(inner.endpoint.chat(), body.to_string());
     post.timeouts = inner.settings.timeouts;
     let accepted = header::HeaderValue::from_static("text/event-stream, application/json");
@@ -166,11 +170,11 @@ impl Reading<'_> {
             }
             Form::Json => {
                 self.read_json(first, events).await?;
-                self.finish()
+                self.finish(events).await
             }
             Form::Events => {
                 self.read_events(first, events).await?;
-                self.finish()
+                self.finish(events).await
             }
         }
     }
@@ -261,7 +265,7 @@ impl Reading<'_> {
             return Ok(More::No);
         }
         if event.name == "error" {
-            return Err(self.site.failed_amid(&Complaint::from_body(data)));
+            return Err(self.failed(&Complaint::from_body(data)));
         }
         if !data.starts_with('{') {
             // A sign of life that is no comment, such as `ping`.
@@ -270,18 +274,27 @@ impl Reading<'_> {
             }
             return Ok(More::Yes);
         }
-        match halves::read(data) {
-            Ok(chunk) => self.take(&chunk, events).await?,
+        // Some servers forget the blank line between two events, or all that stands between them.
+        let (data, more) = match data.strip_suffix(DONE) {
+            Some(before) => (before.trim_end(), More::No),
+            None => (data, More::Yes),
+        };
+        match halves::read_all(data) {
+            Ok(chunks) => {
+                for chunk in &chunks {
+                    self.take(chunk, events).await?;
+                }
+            }
             Err(_) => return Err(self.site.broken("sent an event that is broken JSON")),
         }
-        Ok(More::Yes)
+        Ok(more)
     }
 
     async fn take(&mut self, chunk: &Value, events: &mut Events) -> Result<(), Failure> {
         let arrived = self
             .answer
             .take(chunk)
-            .map_err(|complaint| self.site.failed_amid(&complaint))?;
+            .map_err(|complaint| self.failed(&complaint))?;
         self.said_anything |= chunk.get("choices").is_some();
         for event in arrived {
             // Nobody listens any more; the answer is still read to its end or until it is dropped.
@@ -292,9 +305,10 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<ModelReply, Failure> {
+    async fn finish(self, events: &mut Events) -> Result<ModelReply, Failure> {
         let site = self.site;
-        self.answer.finish().map_err(|void| match void {
+        let finished = self.answer.finish();
+        let (rest, reply) = finished.map_err(|void| match void {
             Void::CutInReasoning => site.fail(
                 ErrorCode::ModelProtocol,
                 Retry::Never,
@@ -317,7 +331,25 @@ impl Reading<'_> {
             Void::OnlyReasoning => site.broken("sent reasoning and no answer"),
             Void::Empty if self.noise.is_empty() => site.broken("sent an empty answer"),
             Void::Empty => site.broken(&format!("sent no answer, only `{}`", self.noise)),
-        })
+        })?;
+        for event in rest {
+            // As with those before: nobody may be listening.
+            drop(events.send(Ok(event)).await);
+        }
+        Ok(reply)
+    }
+
+    /// The failure that an error amid the answer is. What was shown is void, which is said only
+    /// where the request is made again after a pause.
+    fn failed(&self, complaint: &Complaint) -> Failure {
+        let failure = self.site.failed_amid(complaint);
+        match failure.retry {
+            Retry::Without(_) if self.answer.has_begun() => Failure {
+                retry: Retry::Later(None),
+                ..failure
+            },
+            Retry::Never | Retry::Later(_) | Retry::Once | Retry::Without(_) => failure,
+        }
     }
 
     fn keep_start(&mut self, bytes: &[u8]) {

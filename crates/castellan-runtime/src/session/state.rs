@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use castellan_core::event::{Answer, TurnEnd};
-use castellan_core::message::IssuedCall;
+use castellan_core::message::{IssuedCall, Reasoning};
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
-use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
+use castellan_core::{
+    CallId, Caller, CycleId, EffectStatus, Event, PictureRef, Recorded, Timestamp,
+};
 use castellan_gate::Asked;
 
 /// What a call came to.
@@ -20,6 +22,8 @@ pub struct CallResult {
     pub output: String,
     /// Whether it reports a failure.
     pub is_error: bool,
+    /// Pictures that belong to it.
+    pub pictures: Vec<PictureRef>,
 }
 
 /// A call and how far it has come.
@@ -33,8 +37,12 @@ pub struct CallState {
     pub read_only: bool,
     /// What a person was last asked about it.
     pub asked: Option<Asked>,
-    /// What a person decided.
+    /// When they were asked.
+    pub asked_at: Timestamp,
+    /// What was decided.
     pub answer: Option<Answer>,
+    /// Who decided.
+    pub answered_by: Option<String>,
     /// Whether it was recorded as started.
     pub started: bool,
     /// What it came to.
@@ -63,13 +71,18 @@ impl CallState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// Someone spoke.
-    User(String),
+    User {
+        /// The words.
+        text: String,
+        /// Pictures that came with them.
+        pictures: Vec<PictureRef>,
+    },
     /// The model answered.
     Assistant {
         /// The words.
         text: String,
         /// Reasoning shown apart from the answer.
-        reasoning: Option<String>,
+        reasoning: Option<Reasoning>,
         /// The calls, in order.
         calls: Vec<CallState>,
     },
@@ -139,7 +152,7 @@ impl State {
             self.last_seq = seq;
         }
         match &recorded.event {
-            Event::UserTurn { text } => self.said(text),
+            Event::UserTurn { text, pictures } => self.said(text, pictures),
             Event::Notice { text } => self.entries.push(Entry::Notice(text.clone())),
             Event::ModelResponse {
                 text,
@@ -172,23 +185,29 @@ impl State {
                     };
                     self.on_call(item.call_id, |call| {
                         call.asked = Some(asked);
+                        call.asked_at = recorded.ts;
                         call.answer = None;
+                        call.answered_by = None;
                     });
                 }
             }
             Event::ApprovalResolved {
-                cycle_id, answers, ..
-            } => self.decided(*cycle_id, answers),
+                cycle_id,
+                by,
+                answers,
+            } => self.decided(*cycle_id, by, answers),
             Event::ToolResult {
                 call_id,
                 output,
                 is_error,
                 session_effects,
+                pictures,
                 ..
             } => {
                 let result = CallResult {
                     output: output.clone(),
                     is_error: *is_error,
+                    pictures: pictures.clone(),
                 };
                 self.ended(*call_id, result, session_effects);
             }
@@ -214,13 +233,16 @@ impl State {
         }
     }
 
-    fn said(&mut self, text: &str) {
-        self.entries.push(Entry::User(text.to_owned()));
+    fn said(&mut self, text: &str, pictures: &[PictureRef]) {
+        self.entries.push(Entry::User {
+            text: text.to_owned(),
+            pictures: pictures.to_vec(),
+        });
         self.turn_end = None;
         self.model_calls = 0;
     }
 
-    fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {
+    fn answered(&mut self, text: &str, reasoning: Option<&Reasoning>, calls: &[IssuedCall]) {
         let entry = self.entries.len();
         for (position, issued) in calls.iter().enumerate() {
             self.calls.insert(issued.call_id, (entry, position));
@@ -235,7 +257,9 @@ impl State {
                     name: None,
                     read_only: false,
                     asked: None,
+                    asked_at: Timestamp(0),
                     answer: None,
+                    answered_by: None,
                     started: false,
                     result: None,
                 })
@@ -244,7 +268,7 @@ impl State {
     }
 
     /// An answer to an earlier round says nothing about the present one.
-    fn decided(&mut self, cycle_id: CycleId, answers: &[Answer]) {
+    fn decided(&mut self, cycle_id: CycleId, by: &str, answers: &[Answer]) {
         for answer in answers {
             self.on_call(answer.call_id, |call| {
                 if call
@@ -253,6 +277,7 @@ impl State {
                     .is_some_and(|asked| asked.cycle_id == cycle_id)
                 {
                     call.answer = Some(answer.clone());
+                    call.answered_by = Some(by.to_owned());
                 }
             });
         }
@@ -296,7 +321,7 @@ impl State {
             .filter(|entry| !matches!(entry, Entry::Notice(_)));
         let calls = match spoken.next() {
             Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
-            Some(Entry::User(_) | Entry::Notice(_)) | None => &[],
+            Some(Entry::User { .. } | Entry::Notice(_)) | None => &[],
         };
         calls.iter().filter(|call| call.result.is_none())
     }
@@ -309,7 +334,7 @@ impl State {
             .rev()
             .find_map(|entry| match entry {
                 Entry::Assistant { text, .. } => Some(text.as_str()),
-                Entry::User(_) | Entry::Notice(_) => None,
+                Entry::User { .. } | Entry::Notice(_) => None,
             })
             .unwrap_or_default()
     }

@@ -5,6 +5,7 @@
 )]
 
 mod crash;
+mod decisions;
 mod live;
 mod turn;
 mod world;

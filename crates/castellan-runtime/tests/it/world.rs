@@ -14,7 +14,8 @@ use castellan_core::{
     Outcome, Recorded, SessionId, Tool,
 };
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings};
-use castellan_gate::{Catalog, Permission};
+use castellan_gate::policy::NoProjectRules;
+use castellan_gate::{Catalog, Guards, Permission};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Parts, Session};
@@ -64,11 +65,7 @@ impl Model for FunctionModel {
         self.requests.lock().unwrap().push(request);
         // An answer that is a refusal to answer stands for a server that hangs.
         if matches!(&answer, Err(error) if error.message == HANGS) {
-            let ended = ModelError {
-                code: castellan_core::ErrorCode::Cancelled,
-                message: "cancelled".into(),
-                hint: String::new(),
-            };
+            let ended = ModelError::new(castellan_core::ErrorCode::Cancelled, "cancelled");
             return futures::stream::once(async move {
                 cancel.await;
                 Err(ended)
@@ -83,11 +80,7 @@ impl Model for FunctionModel {
 pub(crate) const HANGS: &str = "hangs";
 
 pub(crate) fn error(message: &str) -> ModelError {
-    ModelError {
-        code: castellan_core::ErrorCode::ModelUnreachable,
-        message: message.into(),
-        hint: String::new(),
-    }
+    ModelError::new(castellan_core::ErrorCode::ModelUnreachable, message)
 }
 
 pub(crate) fn says(text: &str) -> Result<ModelReply, ModelError> {
@@ -98,9 +91,7 @@ pub(crate) fn says(text: &str) -> Result<ModelReply, ModelError> {
 pub(crate) fn calls(calls: &[(&str, &str)]) -> Result<ModelReply, ModelError> {
     let raw = |(name, arguments): &(&str, &str)| RawCall {
         provider_id: Some("call_0".into()),
-        name: (*name).into(),
-        arguments: (*arguments).into(),
-        complete: true,
+        ..RawCall::new(*name, *arguments)
     };
     reply("", calls.iter().map(raw).collect())
 }
@@ -210,6 +201,10 @@ fn parts(
             timeout: Duration::from_secs(60),
             spill: folder.join("spill"),
         },
+        guards: Guards {
+            grants: Some(store.clone()),
+            ..Guards::default()
+        },
     });
     Parts {
         store,
@@ -224,6 +219,8 @@ fn parts(
             grants: vec![],
             skip: true,
         },
+        rules: Arc::new(NoProjectRules),
+        patience: None,
         max_turns: 10,
         version: "0",
     }

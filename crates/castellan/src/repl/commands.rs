@@ -1,19 +1,20 @@
 //! What begins with a slash.
 
 use std::collections::VecDeque;
-use std::path::Path;
 
 use castellan_core::text::shorten;
 use castellan_core::{Event, Surface};
 use castellan_gate::trace::{Line as TraceLine, path as trace_path, read as read_trace};
-use castellan_store::{Page, events, sessions};
+use castellan_store::grants::{self, Filter};
+use castellan_store::{Page, Tx, events, sessions};
 
 use super::session::named;
 use super::slash::{COMMANDS, Command};
 use super::status::tokens;
 use super::style::{Row, Tone};
 use super::talk::refused;
-use super::{Attached, Repl};
+use super::Repl;
+use crate::commands::grants::{NONE_GIVEN, listed as listed_grants, named as named_grants, take_back};
 use crate::commands::{tools, trace};
 use crate::error::{CommandError, io};
 use crate::model::{self, Choice};
@@ -34,8 +35,8 @@ pub(super) enum Next {
 const SESSIONS: u32 = 15;
 /// Events of the record that are shown.
 const EVENTS: usize = 12;
-/// The largest file that goes with a message, in bytes.
-const ATTACHED: u64 = 128 * 1024;
+/// Permissions that are listed.
+const GRANTS: u32 = 50;
 
 /// What `/help` says beside the commands.
 const HELP: &str = "
@@ -87,9 +88,13 @@ impl Repl {
                 open.live.take_up().await.map_err(continued)?;
                 return Ok(Next::Watch);
             }
-            Command::Attach => self.attach(arguments)?,
+            Command::Attach => {
+                let rows = self.attach(arguments)?;
+                self.print(&rows)?;
+            }
             Command::Help
             | Command::Model
+            | Command::Grants
             | Command::Tools
             | Command::Mcp
             | Command::Resume
@@ -112,10 +117,10 @@ impl Repl {
             Command::Model | Command::Resume if arguments.is_empty() => {
                 self.report(command, arguments).await
             }
-            Command::Help | Command::Tools | Command::Mcp | Command::Trace | Command::Cost => {
+            Command::Help | Command::Grants | Command::Tools | Command::Mcp | Command::Trace | Command::Cost => {
                 self.report(command, arguments).await
             }
-            Command::Attach => self.attach(arguments).map(|()| Vec::new()),
+            Command::Attach => self.attach(arguments),
             Command::Model | Command::Resume | Command::New | Command::Continue | Command::Quit => {
                 Err(CommandError::usage("a turn is under way")
                     .hint("wait for its end, or stop it with Ctrl-C"))
@@ -130,6 +135,7 @@ impl Repl {
             Command::Help => help(),
             Command::Model => self.models_text().await?,
             Command::Tools => self.tools_text(arguments)?,
+            Command::Grants => self.grants(arguments).await?,
             Command::Mcp => format!(
                 "no external MCP server is connected: this version has no client for them\n\
                  its own tools are {} ({})",
@@ -300,7 +306,7 @@ impl Repl {
     }
 
     /// Takes a file into the next message.
-    fn attach(&mut self, name: &str) -> Result<(), CommandError> {
+    fn attach(&mut self, name: &str) -> Result<Vec<Row>, CommandError> {
         if name.is_empty() {
             return Err(CommandError::usage("which file?").hint("/attach FILE"));
         }
@@ -308,15 +314,42 @@ impl Repl {
             (Some(rest), Some(home)) => home.join(rest),
             _ => self.cwd.join(name),
         };
-        let text = attachment(&path)?;
-        let lines = text.lines().count();
-        self.attached.push(Attached {
-            text: fenced(name, &text),
-        });
-        self.tell(
-            Tone::Dim,
-            &format!("{name} ({lines} lines) goes with the next message"),
-        )
+        let shown = path.display();
+        let metadata = std::fs::metadata(&path).map_err(io(&format!("read {shown}")))?;
+        if !metadata.is_file() {
+            return Err(CommandError::usage(format!("{shown} is not a file")));
+        }
+        let text = format!("{name} ({} bytes) goes with the next message", metadata.len());
+        self.attached.push(path);
+        Ok(self.story.note(Tone::Dim, &text))
+    }
+
+    async fn grants(&self, arguments: &str) -> Result<String, CommandError> {
+        let words: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
+        match words.split_first() {
+            None => {
+                let all = Filter::default();
+                let listed = move |tx: &Tx<'_>| grants::list(tx, &all, GRANTS);
+                let Page { rows, total } = self.store.read(listed).await?;
+                if rows.is_empty() {
+                    return Ok(NONE_GIVEN.to_owned());
+                }
+                let shown = rows.len() as u64;
+                let more = if shown < total {
+                    format!("{shown} of {total}; castellan grants --limit shows more\n")
+                } else {
+                    String::new()
+                };
+                Ok(format!("{}{more}/grants revoke ID takes one back", listed_grants(&rows)))
+            }
+            Some((word, ids)) if word == "revoke" && !ids.is_empty() => {
+                let rows = named_grants(&self.store, ids).await?;
+                let gone = take_back(&self.world, &self.store, rows).await?;
+                let line = |row: &grants::GrantRow| format!("revoked {} {}\n", row.id, row.described());
+                Ok(gone.iter().map(line).collect())
+            }
+            Some(_) => Err(CommandError::usage("/grants lists them; /grants revoke ID takes one back")),
+        }
     }
 }
 
@@ -340,69 +373,4 @@ fn help() -> String {
         })
         .collect();
     table(&rows) + HELP
-}
-
-/// The text of a file that may go with a message.
-fn attachment(path: &Path) -> Result<String, CommandError> {
-    let shown = path.display();
-    let metadata = std::fs::metadata(path).map_err(io(&format!("read {shown}")))?;
-    if !metadata.is_file() {
-        return Err(CommandError::usage(format!("{shown} is not a file")));
-    }
-    if metadata.len() > ATTACHED {
-        return Err(CommandError::usage(format!(
-            "{shown} has {} bytes, and at most {ATTACHED} go with a message",
-            metadata.len()
-        ))
-        .hint("name the file in a message: the model can read it page by page"));
-    }
-    let bytes = std::fs::read(path).map_err(io(&format!("read {shown}")))?;
-    match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => Ok(text),
-        _ => Err(CommandError::usage(format!("{shown} is not text in UTF-8"))
-            .hint("only text can be attached; the model can read other files with its tools")),
-    }
-}
-
-/// The text in a fence that nothing in it closes.
-fn fenced(name: &str, text: &str) -> String {
-    let mut fence = "```".to_owned();
-    while text.contains(&fence) {
-        fence.push('`');
-    }
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    format!("Attached file {name}:\n{fence}\n{text}{end}{fence}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_stands_in_a_fence_that_nothing_in_it_closes() {
-        assert_eq!(fenced("a.md", "x\n"), "Attached file a.md:\n```\nx\n```");
-        assert_eq!(
-            fenced("a.md", "```\nx"),
-            "Attached file a.md:\n````\n```\nx\n````"
-        );
-    }
-
-    #[test]
-    fn only_text_of_a_bounded_size_is_attached() {
-        let home = castellan_testkit::Home::new();
-        home.write("ok.txt", "text");
-        home.write("bin", [0, 159, 146, 150]);
-        home.write("big", vec![b'x'; usize::try_from(ATTACHED).unwrap() + 1]);
-        let read = |name: &str| attachment(&home.workspace().join(name));
-        assert_eq!(read("ok.txt").unwrap(), "text");
-        for (name, why) in [
-            ("bin", "not text"),
-            ("big", "at most"),
-            (".", "not a file"),
-            ("no", "read"),
-        ] {
-            let text = read(name).unwrap_err().text();
-            assert!(text.contains(why), "{text}");
-        }
-    }
 }

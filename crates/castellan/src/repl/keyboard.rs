@@ -13,7 +13,7 @@ use crossterm::{execute, terminal};
 use reedline::{
     ColumnarMenu, EditCommand, Emacs, KeyCode, KeyModifiers, MenuBuilder as _, Prompt,
     PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent,
-    ReedlineMenu, Signal, ValidationResult, Validator, default_emacs_keybindings,
+    ReedlineMenu, RepaintSignal, Signal, ValidationResult, Validator, default_emacs_keybindings,
 };
 use tokio::sync::mpsc;
 
@@ -69,6 +69,7 @@ pub(crate) struct Keyboard {
     orders: SyncSender<Order>,
     inputs: mpsc::Receiver<Input>,
     broken: Arc<AtomicBool>,
+    repaint: RepaintSignal,
     reach: Reach,
 }
 
@@ -80,12 +81,12 @@ impl Keyboard {
         let (orders, ordered) = sync_channel(1);
         let (sender, inputs) = mpsc::channel(WAITING);
         let broken = Arc::new(AtomicBool::new(false));
-        let signal = Arc::clone(&broken);
+        let mut editor = line_editor(looks, history, Arc::clone(&broken));
+        let repaint = editor.repaint_signal();
         // The thread ends with the program: nothing can end its waiting for a key.
         drop(std::thread::spawn(move || match reach {
             Reach::Lines => lines(&sender),
             Reach::Full => {
-                let editor = line_editor(looks, history, signal);
                 let prompt = StatusPrompt { status, looks };
                 let failed = Reader {
                     editor,
@@ -104,8 +105,14 @@ impl Keyboard {
             orders,
             inputs,
             broken,
+            repaint,
             reach,
         }
+    }
+
+    /// What draws the prompt anew, where there is one, after the status has changed.
+    pub(crate) fn repaint(&self) -> RepaintSignal {
+        self.repaint.clone()
     }
 
     /// Shows the prompt with `draft` in it.

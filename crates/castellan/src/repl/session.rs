@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use castellan_core::{Event, Recorded, SessionId};
-use castellan_gate::Permission;
+use castellan_gate::{Album, Permission};
 use castellan_runtime::{Error, Live, Parts, Session, Standing};
-use castellan_store::events;
+use castellan_store::{events, sessions};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -22,6 +22,8 @@ use crate::model::{self, Chosen};
 pub(super) struct Open {
     pub(super) live: Live,
     pub(super) standing: watch::Receiver<Standing>,
+    /// Where its pictures are kept.
+    pub(super) album: Album,
     driver: JoinSet<Result<Session, Error>>,
 }
 
@@ -71,8 +73,16 @@ impl Repl {
         let arguments = self.arguments.model.clone();
         let world = Arc::clone(&self.world);
         let status = Arc::clone(&self.status);
+        let repaint = self.keyboard.repaint();
         self.models = Models::default();
         self.models.search.spawn(async move {
+            world.enclose().await;
+            let sandbox = world.shell.sandbox().name();
+            status
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .sandbox = sandbox;
+            repaint.request_repaint();
             let chosen = model::choose(&world, &arguments).await?;
             let info = chosen.model.info();
             let mut status = status
@@ -81,6 +91,7 @@ impl Repl {
             status.model = Some(info.model.clone());
             status.window = info.context_window;
             drop(status);
+            repaint.request_repaint();
             Ok(chosen)
         });
     }
@@ -115,17 +126,22 @@ impl Repl {
             return Ok(open.live.clone());
         }
         let chosen = self.model().await?;
+        let enclosed = self.world.require_sandbox(&self.cwd)?;
         let session = Session::begin(self.parts(chosen), &self.cwd, &self.world.user())?;
-        Ok(self.drive(session))
+        let live = self.drive(session);
+        self.tell(Tone::Dim, &enclosed)?;
+        Ok(live)
     }
 
     fn drive(&mut self, session: Session) -> Live {
+        let album = session.album();
         let (live, drive) = Live::start(session, Arc::clone(&self.world.clock), None);
         let mut driver = JoinSet::new();
         driver.spawn(drive);
         self.open = Some(Open {
             standing: live.standing(),
             live: live.clone(),
+            album,
             driver,
         });
         live
@@ -169,6 +185,8 @@ impl Repl {
     /// Goes on with a stored session and shows where it stands.
     pub(super) async fn resume(&mut self, id: SessionId) -> Result<(), CommandError> {
         let chosen = self.model().await?;
+        let workspace = self.store.read(move |tx| sessions::get(tx, id)).await?.cwd;
+        self.world.require_sandbox(&workspace)?;
         self.leave().await;
         let session = Session::open(self.parts(chosen), id).await?;
         let unfinished = session.is_unfinished();

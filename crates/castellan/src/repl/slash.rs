@@ -8,6 +8,7 @@ pub(crate) enum Command {
     Help,
     Model,
     Tools,
+    Grants,
     Mcp,
     Resume,
     New,
@@ -54,6 +55,12 @@ pub(crate) const COMMANDS: &[Listed] = &[
         "tools",
         "[NAME or words]",
         "the tools of this session, one in full, or those that fit",
+    ),
+    listed(
+        Command::Grants,
+        "grants",
+        "[revoke ID]",
+        "permissions given for good, or take one back",
     ),
     listed(Command::Mcp, "mcp", "", "external MCP servers"),
     listed(

@@ -14,8 +14,8 @@ pub(crate) struct Status {
     pub(crate) used: Option<u64>,
     /// Tokens the model takes.
     pub(crate) window: Option<u64>,
-    /// What holds commands back.
-    pub(crate) sandbox: &'static str,
+    /// What holds commands back; empty until that is known.
+    pub(crate) sandbox: String,
     /// The working folder.
     pub(crate) folder: String,
     /// The session's id; `None` until one is stored.
@@ -66,7 +66,9 @@ impl Status {
         } else {
             Tone::Dim
         };
-        parts.push(part(3, tone, format!("sandbox {}", self.sandbox)));
+        if !self.sandbox.is_empty() {
+            parts.push(part(3, tone, format!("sandbox {}", self.sandbox)));
+        }
         parts.push(part(4, Tone::Dim, self.folder.clone()));
         let session = self.session.as_deref().map_or("new session", short);
         parts.push(part(5, Tone::Dim, session.to_owned()));
@@ -136,7 +138,7 @@ mod tests {
             model: Some("qwen3-coder".into()),
             used: Some(4_096),
             window: Some(32_768),
-            sandbox: "none",
+            sandbox: "none".into(),
             folder: "~/work/castellan".into(),
             session: Some("ws_0195f3c2aa7b7c0d8e9f".into()),
             queued: 2,
@@ -164,7 +166,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_made_up() {
         let status = Status {
-            sandbox: "landlock",
+            sandbox: "landlock".into(),
             folder: "/".into(),
             ..Status::default()
         };

@@ -46,8 +46,8 @@ pub(crate) struct Story {
     asked: Vec<CallItem>,
     /// What is waited for, and since when.
     waits: Option<(&'static str, Duration)>,
-    /// What was typed here and stands on the screen already.
-    typed: Option<String>,
+    /// Whether what is said next was typed here and stands on the screen already.
+    typed: bool,
     /// Tokens of the last request, and tokens the model takes.
     pub(crate) usage: Option<(u64, Option<u64>)>,
 }
@@ -64,7 +64,7 @@ impl Story {
             running: Vec::new(),
             asked: Vec::new(),
             waits: None,
-            typed: None,
+            typed: false,
             usage: None,
         }
     }
@@ -74,9 +74,9 @@ impl Story {
         self.answer.resize(width);
     }
 
-    /// `text` stands on the screen as it was typed, and is not told again.
-    pub(crate) fn was_typed(&mut self, text: String) {
-        self.typed = Some(text);
+    /// What is said next stands on the screen as it was typed, and is not told again.
+    pub(crate) const fn was_typed(&mut self) {
+        self.typed = true;
     }
 
     /// Nothing is under way any more.
@@ -84,14 +84,14 @@ impl Story {
         let rows = self.end_answer();
         self.waits = None;
         self.running.clear();
-        self.typed = None;
+        self.typed = false;
         rows
     }
 
     /// Takes in an event and returns what is told for good.
     pub(crate) fn take(&mut self, recorded: &Recorded) -> Vec<Row> {
         match &recorded.event {
-            Event::UserTurn { text } => self.said(text),
+            Event::UserTurn { text, pictures } => self.said(text, pictures.len()),
             Event::Notice { text } => self.note(Tone::Dim, &format!("* {text}")),
             Event::StateChange { state, reason } => self.state(*state, *reason),
             Event::Reasoning { text } => {
@@ -193,12 +193,15 @@ impl Story {
         rows
     }
 
-    fn said(&mut self, text: &str) -> Vec<Row> {
-        if self.typed.take().is_some_and(|typed| typed == text) {
+    fn said(&mut self, text: &str, pictures: usize) -> Vec<Row> {
+        if std::mem::take(&mut self.typed) {
             return vec![Row::default()];
         }
         let mut rows = vec![Row::default()];
         rows.extend(self.spoken(text));
+        if pictures > 0 {
+            rows.extend(self.note(Tone::Dim, &format!("  with {pictures} pictures")));
+        }
         rows.push(Row::default());
         rows
     }

@@ -1,13 +1,15 @@
 //! The two states of the conversation: at the prompt, and while the session is watched.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::ModelError;
 use castellan_core::event::{State as Activity, TurnEnd};
+use castellan_runtime::live::Said;
 use castellan_runtime::{Question, Refusal, Standing};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::answer::{self, Said};
+use super::answer::{self, Said as Answered};
 use super::commands::Next;
 use super::editor::Typed;
 use super::keyboard::Input;
@@ -16,7 +18,8 @@ use super::screen::Region;
 use super::slash::{self, Line};
 use super::story::SURFACE;
 use super::style::{Row, Tone};
-use super::{Attached, Repl};
+use super::Repl;
+use crate::attach::{Attachment, attach};
 use crate::error::{CommandError, io};
 
 /// How often what is under way is drawn anew.
@@ -201,10 +204,31 @@ impl Repl {
             self.tell(Tone::Dim, &found)?;
         }
         let live = self.begin().await?;
-        let text = with_attached(text, std::mem::take(&mut self.attached));
-        self.story.was_typed(text.clone());
-        live.say(text).map_err(refused)?;
-        Ok(Next::Watch)
+        match self.with_attached(text.clone()).await {
+            Ok(said) => {
+                self.story.was_typed();
+                live.say(said).map_err(refused)?;
+                Ok(Next::Watch)
+            }
+            Err(error) => {
+                self.editor.set(text);
+                Err(error)
+            }
+        }
+    }
+
+    /// The message with the files that were attached to it, which are let go of.
+    async fn with_attached(&mut self, mut text: String) -> Result<Said, CommandError> {
+        let mut pictures = Vec::new();
+        for path in std::mem::take(&mut self.attached) {
+            let Some(open) = &self.open else { break };
+            let parser = Arc::clone(&self.world.parser);
+            match attach(&path, parser, &open.album).await? {
+                Attachment::Text(block) => text = format!("{text}\n\n{block}"),
+                Attachment::Picture(picture) => pictures.push(picture),
+            }
+        }
+        Ok(Said { text, pictures })
     }
 
     /// Waits until a model is found; [`Next::Watch`] where one is and something can be said.
@@ -545,22 +569,22 @@ impl Repl {
         match slash::parse(line) {
             Line::Blank => {}
             Line::Say(text) => {
-                let text = with_attached(text, std::mem::take(&mut self.attached));
-                let queued = self.open.as_ref().map(|open| open.live.say(text.clone()));
+                let said = self.with_attached(text.clone()).await;
+                let queued = said.and_then(|said| match &self.open {
+                    Some(open) => open.live.say(said).map_err(refused),
+                    None => Err(CommandError::failed("no session is open")),
+                });
                 match queued {
-                    Some(Ok(())) => {
+                    Ok(()) => {
                         let first = text.lines().next().unwrap_or_default();
                         let words = castellan_core::text::shorten(first, 60);
-                        done.extend(self.story.note(Tone::Dim, &format!("queued: {words}")));
+                        let line = format!("queued: {words}");
+                        done.extend(self.story.note(Tone::Dim, &line));
                     }
-                    Some(Err(refusal)) => {
+                    Err(error) => {
                         self.editor.set(text);
-                        done.extend(
-                            self.story
-                                .note(Tone::Bad, &format!("! {}", refused(refusal).text())),
-                        );
+                        done.extend(self.story.note(Tone::Bad, &error.text()));
                     }
-                    None => self.editor.set(text),
                 }
             }
             Line::Unknown(name, near) => {
@@ -585,12 +609,12 @@ impl Repl {
     ) {
         let width = self.screen.width();
         match answer::parse(line, &open.items) {
-            Said::Again(why) => done.extend(self.story.note(Tone::Warn, &format!("? {why}"))),
-            Said::ShowAll => {
+            Answered::Again(why) => done.extend(self.story.note(Tone::Warn, &format!("? {why}"))),
+            Answered::ShowAll => {
                 done.extend(question(&open.items, width, Extent::Whole));
                 done.extend(choices(&open.items, width));
             }
-            Said::Answers(answers) => {
+            Answered::Answers(answers) => {
                 let Some(session) = &self.open else { return };
                 let decided = session.live.decide(open.cycle_id, SURFACE, answers).await;
                 if let Err(refusal) = decided {
@@ -648,12 +672,6 @@ fn is_at_rest(standing: &Standing) -> bool {
         || standing.activity == Activity::Idle
             && standing.question.is_none()
             && standing.queued == 0
-}
-
-fn with_attached(text: String, attached: Vec<Attached>) -> String {
-    attached
-        .into_iter()
-        .fold(text, |text, file| format!("{text}\n\n{}", file.text))
 }
 
 pub(super) fn refused(refusal: Refusal) -> CommandError {
