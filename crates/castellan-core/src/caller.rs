@@ -49,6 +49,16 @@ impl Surface {
             Self::Episode => "episode",
         }
     }
+
+    /// Whether somebody is there who can be asked. A client of the MCP server may have a way to ask
+    /// its person; that is known call by call.
+    #[must_use]
+    pub const fn has_person(self) -> bool {
+        match self {
+            Self::Interactive | Self::Coordinator | Self::TaskAgent => true,
+            Self::Mcp | Self::Episode => false,
+        }
+    }
 }
 
 impl fmt::Display for Surface {

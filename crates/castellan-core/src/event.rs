@@ -15,6 +15,7 @@ use crate::id::{CallId, CycleId, SessionId};
 use crate::message::{IssuedCall, Reasoning};
 use crate::model::{Finish, Usage};
 use crate::outcome::EffectStatus;
+use crate::picture::PictureRef;
 use crate::time::Timestamp;
 use crate::tool::{Effect, Preview, SessionEffect};
 
@@ -105,6 +106,24 @@ pub enum Scope {
     Project,
     /// Every session of this user.
     Everywhere,
+}
+
+impl Scope {
+    /// The word used on the wire and in lists.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Project => "project",
+            Self::Everywhere => "everywhere",
+        }
+    }
+}
+
+impl std::fmt::Display for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// A permission for good that comes with a yes.
@@ -241,6 +260,9 @@ pub enum Event {
     UserTurn {
         /// The words.
         text: String,
+        /// Pictures that came with them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     /// The model is told of something that happened outside the conversation, such as the end of a
     /// background command.
@@ -379,6 +401,9 @@ pub enum Event {
         /// What it leaves behind in the session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         session_effects: Vec<SessionEffect>,
+        /// Pictures that belong to the output.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     /// The model is shown less of the conversation from now on. Nothing is taken out of the record.
     Compaction {

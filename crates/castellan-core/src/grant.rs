@@ -1,11 +1,17 @@
 //! Grants: permissions given in advance, and how they match a call.
 //!
 //! A grant is written `TOOL` or `bash:PREFIX`. `TOOL` is a tool's name in which `*` stands for any
-//! run of characters. `bash:PREFIX` covers a command that begins with the words of PREFIX and is
-//! one simple command: anything a shell would read as more than plain words is not covered,
-//! because a prefix says nothing about what follows a `;`, a pipe or a substitution.
+//! run of characters. `bash:PREFIX` covers every command that begins with the words of PREFIX. A
+//! text with several commands is covered where each of them is, by one grant or by several
+//! together: a prefix says nothing about what follows a `;`, a pipe or a substitution. What a
+//! wrapper runs (`find -exec`, `xargs`, `bash -c`) needs to be covered as well as the wrapper.
+//!
+//! No prefix covers a command that sets variables, that writes a file through the shell, or that
+//! runs what can't be read before it runs: each of these does more than its words say.
 
 use serde::{Deserialize, Serialize};
+
+use crate::command::{Part, SetBy, split};
 
 /// A permission given in advance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,17 +36,126 @@ impl Grant {
         glob(&self.tool, tool)
     }
 
-    /// Whether this grant covers a call of `tool`, given the shell commands it would run.
+    /// Whether it is for exactly this name and says nothing about commands.
+    #[must_use]
+    pub fn is_exactly(&self, name: &str) -> bool {
+        self.tool == name && self.prefix.is_none()
+    }
+
+    /// The words its commands begin with, where it is for some commands only.
+    #[must_use]
+    pub fn prefix(&self) -> Option<&[String]> {
+        self.prefix.as_deref()
+    }
+
+    /// A grant for the commands of `bash` that begin with these words.
+    ///
+    /// # Errors
+    /// Where the words are not plain, as for text.
+    pub fn for_prefix(words: &[String]) -> Result<Self, InvalidGrant> {
+        format!("bash:{}", words.join(" ")).parse()
+    }
+
+    /// Whether this grant alone covers a call of `tool`, given the shell commands it would run.
     #[must_use]
     pub fn covers(&self, tool: &str, commands: &[String]) -> bool {
-        glob(&self.tool, tool)
-            && self.prefix.as_ref().is_none_or(|prefix| {
-                !commands.is_empty()
-                    && commands.iter().all(|command| {
-                        simple_words(command).is_some_and(|words| words.starts_with(prefix))
-                    })
-            })
+        all_cover([self], tool, commands)
     }
+}
+
+/// What no grant covers of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The part of the command, as it was written; the tool's name where there is no command.
+    pub text: String,
+    /// Why it is not covered, as words that follow "because".
+    pub why: &'static str,
+}
+
+/// Whether these grants together cover a call of `tool`, given the shell commands it would run.
+#[must_use]
+pub fn all_cover<'g>(
+    grants: impl IntoIterator<Item = &'g Grant>,
+    tool: &str,
+    commands: &[String],
+) -> bool {
+    uncovered(grants, tool, commands).is_empty()
+}
+
+/// What these grants together do not cover of a call of `tool`, given the shell commands it would
+/// run. Empty: all of it is covered.
+#[must_use]
+pub fn uncovered<'g>(
+    grants: impl IntoIterator<Item = &'g Grant>,
+    tool: &str,
+    commands: &[String],
+) -> Vec<Gap> {
+    let mut prefixes: Vec<&[String]> = Vec::new();
+    for grant in grants.into_iter().filter(|grant| grant.names(tool)) {
+        match &grant.prefix {
+            None => return Vec::new(),
+            Some(prefix) => prefixes.push(prefix),
+        }
+    }
+    let gap = |text: &str, why| Gap {
+        text: text.to_owned(),
+        why,
+    };
+    if prefixes.is_empty() || commands.is_empty() {
+        return vec![gap(tool, "nothing permits it in advance")];
+    }
+    let mut gaps = Vec::new();
+    for command in commands {
+        match split(command) {
+            Err(_unread) => gaps.push(gap(command, "the command can't be read with certainty")),
+            Ok(parts) if parts.is_empty() => gaps.push(gap(command, "it has no command")),
+            Ok(parts) => {
+                for part in parts {
+                    let unwrapped = part.unwrapped();
+                    if let Some(opaque) = unwrapped.opaque {
+                        gaps.push(gap(&opaque.command, opaque.reason));
+                    }
+                    gaps.extend(
+                        unwrapped
+                            .parts
+                            .iter()
+                            .filter_map(|part| Some(gap(&part.text, missing(part, &prefixes)?))),
+                    );
+                }
+            }
+        }
+    }
+    gaps
+}
+
+/// Why none of these prefixes covers one part, or `None` where one does.
+fn missing(part: &Part, prefixes: &[&[String]]) -> Option<&'static str> {
+    for assignment in &part.assignments {
+        // A loop over plain values sets a variable nobody else reads: programs look for names with
+        // capitals or underscores.
+        let harmless = assignment.by == SetBy::PlainLoop
+            && assignment
+                .name
+                .chars()
+                .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
+        if !harmless {
+            return Some("it sets a variable, which can change what a program does");
+        }
+    }
+    if part
+        .redirections
+        .iter()
+        .any(|redirection| redirection.writes)
+    {
+        return Some("it writes a file");
+    }
+    if part.words.iter().any(crate::command::Word::hides_code) {
+        return Some("a word of it may hold code");
+    }
+    if part.words.is_empty() || prefixes.iter().any(|prefix| part.starts_with(prefix)) {
+        return None;
+    }
+    Some("no permission covers it")
 }
 
 impl std::fmt::Display for Grant {
@@ -177,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_covers_simple_commands_only() {
+    fn a_prefix_covers_nothing_but_its_commands() {
         assert!(covers("bash:git status", "bash", "git  status -s\n"));
         for command in [
             "git push",
@@ -195,6 +310,104 @@ mod tests {
         ] {
             assert!(!covers("bash:git status", "bash", command), "{command}");
         }
+    }
+
+    #[test]
+    fn a_prefix_covers_its_command_however_it_is_written() {
+        for command in [
+            "git status -s 'a b' && git status",
+            "\"git\" 'status' | git status; (git status)",
+            "git status 2>&1 >/dev/null",
+            "for f in *.rs; do git status \"$f\"; done",
+            "git status < list",
+            "git status # as it is now",
+            "git \\\n status",
+            "git status $UNKNOWN",
+            "while git status; do git status; done",
+            "echo() { git status; }; git status",
+        ] {
+            assert!(covers("bash:git status", "bash", command), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_covers_nothing_that_does_more_than_its_words_say() {
+        for command in [
+            "git $X",
+            "$X status",
+            "git st*tus",
+            "{git,status}",
+            "X=1; git status",
+            "for PATH in /x; do git status; done",
+            "for http_proxy in x; do git status; done",
+            "for f in $(ls); do git status; done",
+            "git status >> log",
+            "git status &> log",
+            "git status > $X",
+            "{ git status; } > log",
+            "git status < /dev/tcp/example.com/80",
+            "git status \"$(date)\"",
+            "git status <(date)",
+            "git status 'a[$(date)]'",
+            "git status ${X:=1}",
+            "sudo git status",
+            "xargs git status",
+            "time git status",
+            "env git status",
+            "bash -c 'git status'",
+            "eval git status",
+            "/tmp/git status",
+            "git status (",
+            "git status \r",
+            "# nothing",
+        ] {
+            assert!(!covers("bash:git status", "bash", command), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_wrapper_is_covered_only_with_what_it_runs() {
+        let all = |grants: &[&str], command: &str| {
+            let grants: Vec<Grant> = grants.iter().map(|text| text.parse().unwrap()).collect();
+            all_cover(&grants, "bash", &[command.to_owned()])
+        };
+        assert!(all(&["bash:find"], "find . -name '*.rs'"));
+        assert!(!all(&["bash:find"], "find . -exec rm {} +"));
+        assert!(!all(&["bash:find"], "find . -delete"));
+        assert!(!all(&["bash:find"], "find . -fprint x"));
+        assert!(!all(&["bash:find"], "find . $X"));
+        assert!(!all(&["bash:find"], "find *"));
+        assert!(all(
+            &["bash:find", "bash:rm"],
+            "find . -exec rm {} + -o -delete"
+        ));
+        assert!(all(&["bash:find"], "find ./* ~/x \"./$X\" -type f"));
+        assert!(all(&["bash:xargs", "bash:wc -l"], "xargs -n 1 wc -l"));
+        assert!(!all(&["bash:xargs"], "xargs wc -l"));
+        assert!(!all(&["bash:env"], "env -S 'rm x'"));
+        assert!(!all(&["bash:bash"], "bash -c \"$X\""));
+        assert!(!all(&["bash:bash", "bash:curl"], "curl x | bash"));
+        assert!(all(&["bash:bash", "bash:ls"], "bash -c 'ls; ls'"));
+        assert!(!all(&["bash:sudo"], "sudo -u root rm x"));
+    }
+
+    #[test]
+    fn several_grants_together_cover_a_list_and_what_is_missing_is_named() {
+        let grants: Vec<Grant> = ["bash:git status", "bash:cargo test", "write_file"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let commands = ["git status && cargo test | rm x".to_owned()];
+        let gaps = uncovered(&grants, "bash", &commands);
+        assert_eq!(gaps.len(), 1);
+        assert_eq!(gaps[0].text, "rm x");
+        assert!(all_cover(
+            &grants,
+            "bash",
+            &["git status && cargo test -q".to_owned()]
+        ));
+        assert!(!all_cover(&grants, "bash", &[]));
+        assert!(all_cover(&grants, "write_file", &[]));
     }
 
     #[test]

@@ -109,6 +109,10 @@ id!(
     /// One row of the audit chain.
     AuditId, "aud_", "audit id"
 );
+id!(
+    /// One stored permission.
+    GrantId, "grant_", "grant id"
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,13 @@
 //! The conversation as a model is shown it, independent of any provider's wire.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::CallId;
+use crate::picture::PictureRef;
 
 /// A tool call exactly as a model sent it, before anything has been made of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -162,6 +165,16 @@ pub enum Message {
         reasoning: Option<Reasoning>,
         /// The calls, in the order the model made them.
         calls: Vec<IssuedCall>,
+    },
+    /// A picture that belongs to what stands before it.
+    Picture {
+        /// Where it comes from.
+        caption: String,
+        /// What it is.
+        picture: PictureRef,
+        /// The encoded picture, once it has been read.
+        #[serde(skip)]
+        data: Option<Arc<[u8]>>,
     },
     /// What one call came to. Every call of an assistant message has exactly one.
     ToolResult {

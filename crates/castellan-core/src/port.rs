@@ -1,8 +1,12 @@
 //! What a running tool may use beyond its arguments: ports that upper rooms implement.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use serde_json::Value;
 
+use crate::cancel::Cancel;
 use crate::id::SessionId;
 
 /// Where a running call reports to.
@@ -69,4 +73,44 @@ pub enum Elicited {
 pub trait Elicitation: Send + Sync {
     /// Asks `question`; the answer is an object that fits the JSON Schema `schema`.
     fn ask(&self, question: String, schema: Value) -> BoxFuture<'_, Elicited>;
+}
+
+/// A hook to run: a command of the user's that is told about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookJob {
+    /// The command, as bash takes it.
+    pub command: String,
+    /// The folder it runs in, absolute.
+    pub cwd: PathBuf,
+    /// The folder the session began in, for its environment.
+    pub project: PathBuf,
+    /// What it reads on its standard input.
+    pub input: String,
+    /// After this long it is ended.
+    pub timeout: Duration,
+}
+
+/// What became of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookEnd {
+    /// It exited by itself.
+    Exited {
+        /// The exit code.
+        code: i32,
+        /// What it wrote to its standard output.
+        stdout: Vec<u8>,
+        /// What it wrote to its standard error.
+        stderr: Vec<u8>,
+    },
+    /// It was cancelled, and nothing of it is left.
+    Cancelled,
+    /// Anything else, in words that read after the hook's name: `did not end within 10 s`. Nothing
+    /// of it is left.
+    Broken(String),
+}
+
+/// Runs hooks. The gate decides which, and what their answers mean.
+pub trait Hooks: Send + Sync {
+    /// Runs one to its end.
+    fn run(&self, job: HookJob, cancel: Cancel) -> BoxFuture<'_, HookEnd>;
 }

@@ -19,6 +19,10 @@ const SENSIBLE: std::ops::RangeInclusive<f64> = 1.5..=6.0;
 /// What the frame around a message or a tool costs, in bytes.
 const FRAME: usize = 16;
 
+/// What a picture counts for, in bytes of text: providers charge some hundred to two thousand
+/// tokens, by its size in pixels and not in bytes.
+const PICTURE: usize = 4_000;
+
 /// Requests of fewer tokens teach nothing: in them the frame outweighs the text.
 const LEAST_TO_LEARN: u64 = 200;
 
@@ -123,6 +127,9 @@ fn of_message(message: &Message) -> usize {
             text.len() + calls + reasoning.as_ref().map_or(0, of_reasoning)
         }
         Message::ToolResult { output, .. } => output.len(),
+        Message::Picture { caption, data, .. } => {
+            caption.len() + data.as_ref().map_or(0, |_| PICTURE)
+        }
     }
 }
 

@@ -22,7 +22,9 @@ use castellan_core::{
 };
 use castellan_gate::gate::Parts;
 use castellan_gate::trace::Trace;
-use castellan_gate::{Batch, Catalog, Error, Gate, Pending, Permission, Recorder, Settings};
+use castellan_gate::{
+    Batch, Catalog, Error, Gate, Guards, Pending, Permission, Policy, Recorder, Settings,
+};
 use castellan_host::SystemClock;
 use castellan_store::audit::AuditEntry;
 use castellan_testkit::{FakeTool, SequentialIds};
@@ -99,6 +101,7 @@ async fn calls() {
             timeout: Duration::from_secs(60),
             spill: folder.path().to_owned(),
         },
+        guards: Guards::default(),
     });
     let trace = Trace::open(folder.path(), session, &[]).unwrap();
     let recorder: Arc<dyn Recorder> = Arc::new(Traced {
@@ -123,6 +126,7 @@ async fn calls() {
                 prepared: false,
                 asked: None,
                 answer: None,
+                answered_by: None,
             }];
             let begun = Instant::now();
             one(&gate, &pending, &recorder).await;
@@ -151,6 +155,7 @@ async fn one(gate: &Gate, calls: &[Pending], recorder: &Arc<dyn Recorder>) {
         view: Arc::new(view),
         calls,
         permission: &Permission::default(),
+        rules: &Policy::default(),
         cancel: stop.token(),
         model: None,
         elicitation: None,

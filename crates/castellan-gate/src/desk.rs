@@ -11,20 +11,24 @@ use castellan_core::{CallId, Caller, CycleId, EffectStatus, ErrorCode, Event, Ou
 use futures::future::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
 use crate::error::Error;
 use crate::execute::{self, LiveOutput, Ready, start};
 use crate::gate::{Asked, Batch, Ended, Gate, Pending};
-use crate::govern::{Verdict, decide};
+use crate::govern::Verdict;
+use crate::guards::Standing;
 use crate::overflow::Spill;
 use crate::prepare::{Prepared, Refused};
 use crate::seal::seal;
 
 /// One batch on its way through the gate.
 pub(crate) struct Desk<'a> {
-    gate: &'a Gate,
-    caller: Caller,
-    batch: &'a Batch<'a>,
+    pub(crate) gate: &'a Gate,
+    pub(crate) caller: Caller,
+    pub(crate) batch: &'a Batch<'a>,
+    /// The standing grants, read once some call needs them.
+    pub(crate) standing: OnceCell<Standing>,
 }
 
 /// What a result needs to know of the call it ends.
@@ -35,48 +39,19 @@ struct Subject {
     secret_results: Vec<String>,
     /// What a person added to their yes.
     feedback: String,
+    /// What hooks had to say afterwards.
+    notes: Vec<String>,
     spill: Option<Arc<Spill>>,
 }
 
 impl<'a> Desk<'a> {
-    pub(crate) const fn new(gate: &'a Gate, caller: Caller, batch: &'a Batch<'a>) -> Self {
+    pub(crate) fn new(gate: &'a Gate, caller: Caller, batch: &'a Batch<'a>) -> Self {
         Self {
             gate,
             caller,
             batch,
+            standing: OnceCell::new(),
         }
-    }
-
-    /// Governs one prepared call and notes what it is and what was decided.
-    pub(crate) fn judge(&self, pending: &Pending, mut prepared: Prepared) -> (Prepared, Verdict) {
-        let spec = prepared.tool.spec();
-        let verdict = decide(
-            spec,
-            &prepared.inspection,
-            &self.caller,
-            self.batch.permission,
-        );
-        let recorder = &self.batch.recorder;
-        if !pending.prepared {
-            recorder.note(Event::ToolPrepared {
-                call_id: prepared.call_id,
-                name: spec.name.clone(),
-                arguments: std::mem::take(&mut prepared.arguments),
-                repairs: std::mem::take(&mut prepared.repairs),
-                header: prepared.inspection.header.clone(),
-                label: prepared.inspection.label.clone(),
-                effects: spec.effects.clone(),
-            });
-        }
-        if !pending.prepared || (pending.asked.is_some() && verdict.decision != Decision::Ask) {
-            recorder.note(Event::Policy {
-                call_id: prepared.call_id,
-                decision: verdict.decision,
-                by: verdict.by.to_owned(),
-                reason: verdict.reason.clone(),
-            });
-        }
-        (prepared, verdict)
     }
 
     /// The round of asking that is open now, if any call needs one; opens it where it is new.
@@ -84,7 +59,7 @@ impl<'a> Desk<'a> {
         let open: Vec<(Option<&Asked>, ApprovalItem)> = judged
             .iter()
             .filter(|(_, (_, verdict))| verdict.decision == Decision::Ask)
-            .map(|(pending, judged)| (*pending, item(judged)))
+            .map(|(pending, judged)| (*pending, self.item(judged)))
             .filter(|(pending, item)| !is_answered(pending, item))
             .map(|(pending, item)| (pending.asked.as_ref(), item))
             .collect();
@@ -141,6 +116,7 @@ impl<'a> Desk<'a> {
             read_only: false,
             secret_results: Vec::new(),
             feedback: String::new(),
+            notes: Vec::new(),
             spill: None,
         };
         self.close(subject, unrun(call_id, outcome));
@@ -180,8 +156,14 @@ impl<'a> Desk<'a> {
         recorder.commit().await?;
         let mut subjects = HashMap::with_capacity(allowed.len());
         let mut calls = Vec::with_capacity(allowed.len());
+        let mut listeners = Vec::with_capacity(allowed.len());
         let left = Left::default();
-        for (pending, prepared) in allowed {
+        for (pending, mut prepared) in allowed {
+            // A person's own yes uses no permission up, not even the one that came with it.
+            if pending.answer.is_none() {
+                self.gate.count_uses(&prepared.grants);
+            }
+            listeners.push(self.listener(&mut prepared));
             let feedback = pending
                 .answer
                 .as_ref()
@@ -195,12 +177,18 @@ impl<'a> Desk<'a> {
         }
         let mut running: FuturesUnordered<_> = start(calls, self.gate.settings.parallel)
             .into_iter()
+            .zip(listeners)
+            .map(|(run, listener)| match listener {
+                None => run.map(|ended| (ended, Vec::new())).left_future(),
+                Some(listener) => self.listen(run, listener).boxed().right_future(),
+            })
             .collect();
         while let Some(ended) = running.next().await {
             let mut next = Some(ended);
             // What else is over by now shares the commit.
-            while let Some(ended) = next {
-                if let Some(subject) = subjects.remove(&ended.call_id) {
+            while let Some((ended, notes)) = next {
+                if let Some(mut subject) = subjects.remove(&ended.call_id) {
+                    subject.notes = notes;
                     self.close(subject, ended);
                 }
                 next = running.next().now_or_never().flatten();
@@ -291,7 +279,12 @@ impl<'a> Desk<'a> {
     fn close(&self, subject: Subject, ended: execute::Ended) {
         let gate = self.gate;
         let call_id = ended.call_id;
-        let Report { outcome, session } = ended.report;
+        gate.heard.forget(call_id);
+        let Report {
+            outcome,
+            session,
+            pictures,
+        } = ended.report;
         let (is_error, effect, code) = (outcome.is_error(), outcome.effect(), outcome.code());
         let word = outcome.word();
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
@@ -304,6 +297,10 @@ impl<'a> Desk<'a> {
             text.push_str(&subject.feedback);
             text.push(']');
         }
+        for note in &subject.notes {
+            text.push('\n');
+            text.push_str(note);
+        }
         // A tool that has kept its whole output itself has named the file in its text.
         let kept = subject.spill.and_then(|spill| spill.finish());
         let view = &self.batch.view;
@@ -311,6 +308,7 @@ impl<'a> Desk<'a> {
         if kept.is_some() {
             path.set_extension("result.txt");
         }
+        let pictures = gate.album().keep(&pictures, &mut text);
         let sealed = seal(&text, &gate.redaction, view.result_limit, path);
         let principal = self.caller.principal.to_string();
         if subject.read_only && !is_error {
@@ -342,11 +340,17 @@ impl<'a> Desk<'a> {
             duration_ms,
             spill: sealed.spill.or(kept),
             session_effects: session,
+            pictures,
         });
     }
 
     /// Swaps the marked fields of a result for handles. A result that is no object has no fields.
-    fn conceal_results(&self, call_id: CallId, text: String, marked: &[String]) -> String {
+    pub(crate) fn conceal_results(
+        &self,
+        call_id: CallId,
+        text: String,
+        marked: &[String],
+    ) -> String {
         match serde_json::from_str(&text) {
             Ok(Value::Object(mut object)) => {
                 self.gate.vault.conceal(call_id, &mut object, marked);
@@ -362,19 +366,6 @@ fn unrun(call_id: CallId, outcome: Outcome) -> execute::Ended {
         call_id,
         report: outcome.into(),
         duration: Duration::ZERO,
-    }
-}
-
-/// A call as a person is shown it.
-fn item((prepared, verdict): &(Prepared, Verdict)) -> ApprovalItem {
-    ApprovalItem {
-        call_id: prepared.call_id,
-        name: prepared.tool.spec().name.clone(),
-        header: prepared.inspection.header.clone(),
-        label: prepared.inspection.label.clone(),
-        preview: prepared.inspection.preview.clone(),
-        reason: verdict.reason.clone(),
-        grants: Vec::new(),
     }
 }
 
@@ -403,6 +394,7 @@ fn subject(prepared: &Prepared, feedback: &str) -> Subject {
         read_only: spec.is_read_only(),
         secret_results: spec.secret_results.clone(),
         feedback: feedback.to_owned(),
+        notes: Vec::new(),
         spill: None,
     }
 }

@@ -25,6 +25,14 @@ pub enum Error {
         /// The rule.
         problem: &'static str,
     },
+    /// Rules that can't be read: nothing may be decided without them.
+    #[error("{what}")]
+    Policy {
+        /// What is wrong, with file, line and key.
+        what: String,
+        /// What was expected; may be empty.
+        hint: String,
+    },
     /// A trace could not be read or written.
     #[error("failed to {action} the trace {path}")]
     Trace {

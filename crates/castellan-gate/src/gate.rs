@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use castellan_core::caller::Claim;
 use castellan_core::event::{Answer, ApprovalItem, Decision};
-use castellan_core::id::AuditId;
+use castellan_core::id::{AuditId, GrantId};
 use castellan_core::message::IssuedCall;
 use castellan_core::port::Elicitation;
 use castellan_core::secret::Redaction;
@@ -18,17 +18,21 @@ use castellan_core::{
     Surface,
 };
 use castellan_store::audit::{AuditEntry, ReadCount, minute_of};
+use castellan_store::grants::Use;
 
+use crate::album::Album;
 use crate::catalog::Catalog;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::govern::Permission;
+use crate::guards::{Guards, Remembered};
+use crate::policy::Policy;
 use crate::prepare::{conceal, prepare};
 use crate::recorder::Recorder;
 use crate::vault::Vault;
 
-/// How long looking at what a call would do may take.
-const INSPECTION: Duration = Duration::from_secs(30);
+/// Who decides where nobody answered in time.
+pub const TIMEOUT: &str = "timeout";
 
 /// How the gate behaves.
 #[derive(Debug, Clone)]
@@ -49,7 +53,12 @@ pub struct Gate {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) redaction: Redaction,
     pub(crate) settings: Settings,
+    pub(crate) guards: Guards,
     pub(crate) vault: Vault,
+    /// What hooks said of calls that have no result yet.
+    pub(crate) heard: Remembered,
+    /// Calls that standing grants let through since the last time they were taken.
+    uses: Mutex<HashMap<GrantId, Use>>,
     /// Read-only calls since the last audit write, by caller and minute.
     reads: Mutex<HashMap<(String, i64), u64>>,
 }
@@ -77,6 +86,8 @@ pub struct Parts {
     pub redaction: Redaction,
     /// How it behaves.
     pub settings: Settings,
+    /// What guards calls beside their tools' defaults.
+    pub guards: Guards,
 }
 
 impl fmt::Debug for Parts {
@@ -96,8 +107,10 @@ pub struct Pending {
     pub prepared: bool,
     /// The open round of asking that it is part of.
     pub asked: Option<Asked>,
-    /// What a person decided about it.
+    /// What was decided about it.
     pub answer: Option<Answer>,
+    /// Who decided.
+    pub answered_by: Option<String>,
 }
 
 /// What a person was asked about a call.
@@ -119,6 +132,8 @@ pub struct Batch<'a> {
     pub calls: &'a [Pending],
     /// What has been permitted in advance.
     pub permission: &'a Permission,
+    /// The rules of the project, on top of the gate's own.
+    pub rules: &'a Policy,
     /// Resolves when the calls should stop.
     pub cancel: Cancel,
     /// A model for tools that ask one.
@@ -168,6 +183,7 @@ impl Gate {
             ids,
             redaction,
             settings,
+            guards,
         } = parts;
         Self {
             catalog,
@@ -176,7 +192,10 @@ impl Gate {
             ids,
             redaction,
             settings,
+            guards,
             vault: Vault::default(),
+            heard: Remembered::default(),
+            uses: Mutex::default(),
             reads: Mutex::default(),
         }
     }
@@ -185,6 +204,12 @@ impl Gate {
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
+    }
+
+    /// Where pictures are kept.
+    #[must_use]
+    pub fn album(&self) -> Album {
+        Album::new(self.settings.spill.join("pictures"))
     }
 
     /// Text as it may be recorded: without the secrets that this process knows.
@@ -221,23 +246,20 @@ impl Gate {
         };
         let mut judged = Vec::with_capacity(batch.calls.len());
         for pending in batch.calls {
-            let prepared = prepare(
+            let look = prepare(
                 (&self.catalog, &self.vault),
                 batch.claim.surface,
                 &pending.issued,
                 &batch.view,
             );
-            // Looking may hang, on a dead network folder for one.
-            let prepared = tokio::select! {
-                biased;
-                prepared = prepared => prepared,
-                () = batch.cancel.clone() => Err(desk.unprepared(pending, ErrorCode::Cancelled)),
-                () = self.clock.sleep(INSPECTION) => {
-                    Err(desk.unprepared(pending, ErrorCode::TimedOut))
-                }
+            let prepared = match desk.in_time(pending, look).await {
+                Ok(prepared) => desk.hear(pending, prepared).await,
+                Err(refused) => Err(refused),
             };
             match prepared {
-                Ok(prepared) => judged.push((pending, desk.judge(pending, prepared))),
+                Ok((prepared, heard)) => {
+                    judged.push((pending, desk.judge(pending, prepared, heard).await));
+                }
                 Err(refused) => desk.refuse(refused),
             }
         }
@@ -249,10 +271,10 @@ impl Gate {
         for (pending, (prepared, verdict)) in judged {
             match &pending.answer {
                 Some(answer) if !answer.approve => {
-                    desk.deny(&prepared, "the person", &answer.feedback);
+                    desk.deny(&prepared, decider(pending), &answer.feedback);
                 }
                 _ if verdict.decision == Decision::Deny => {
-                    desk.deny(&prepared, verdict.by, &verdict.reason);
+                    desk.deny(&prepared, &verdict.by, &verdict.reason);
                 }
                 _ => allowed.push((pending, prepared)),
             }
@@ -314,6 +336,7 @@ impl Gate {
             duration_ms: 0,
             spill: None,
             session_effects: Vec::new(),
+            pictures: Vec::new(),
         });
     }
 
@@ -349,6 +372,31 @@ impl Gate {
         *reads.entry((caller.to_owned(), minute)).or_default() += 1;
     }
 
+    /// Counts a call that these grants let through; [`take_uses`](Self::take_uses) hands the counts
+    /// over.
+    pub(crate) fn count_uses(&self, grants: &[GrantId]) {
+        if grants.is_empty() {
+            return;
+        }
+        let last = self.clock.now();
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in grants {
+            let of = uses.entry(*id).or_insert(Use {
+                id: *id,
+                calls: 0,
+                last,
+            });
+            of.calls += 1;
+            of.last = last;
+        }
+    }
+
+    /// How often standing grants were used since the last time.
+    pub fn take_uses(&self) -> Vec<Use> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        uses.drain().map(|(_, of)| of).collect()
+    }
+
     /// The read-only calls since the last time.
     pub fn take_reads(&self) -> Vec<ReadCount> {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -360,6 +408,14 @@ impl Gate {
                 calls,
             })
             .collect()
+    }
+}
+
+/// Who denied a call, in the words of its outcome.
+fn decider(pending: &Pending) -> &'static str {
+    match pending.answered_by.as_deref() {
+        Some(TIMEOUT) => TIMEOUT,
+        _ => "the person",
     }
 }
 

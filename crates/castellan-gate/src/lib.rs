@@ -10,21 +10,29 @@
 //!
 //! Start reading at [`gate`], which walks the steps; each step has a file of its own.
 
+pub mod album;
 pub mod catalog;
 mod desk;
 pub mod error;
 mod execute;
 pub mod gate;
 pub mod govern;
+mod guards;
+pub mod hooks;
+mod judge;
 mod overflow;
+pub mod policy;
 mod prepare;
 pub mod recorder;
 mod seal;
 pub mod trace;
 mod vault;
 
+pub use album::Album;
 pub use catalog::Catalog;
 pub use error::Error;
 pub use gate::{Asked, Batch, Gate, Handled, Pending, Settings};
 pub use govern::Permission;
+pub use guards::Guards;
+pub use policy::Policy;
 pub use recorder::Recorder;

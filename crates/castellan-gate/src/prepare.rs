@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use castellan_core::arguments::{fit, read};
 use castellan_core::caller::Surface;
+use castellan_core::id::GrantId;
 use castellan_core::message::IssuedCall;
 use castellan_core::outcome::{EffectStatus, Retry};
 use castellan_core::text::{one_line, shorten};
@@ -26,6 +27,8 @@ pub(crate) struct Prepared {
     pub(crate) params: String,
     pub(crate) repairs: Vec<String>,
     pub(crate) inspection: Inspection,
+    /// The standing grants that let it through.
+    pub(crate) grants: Vec<GrantId>,
 }
 
 /// A call that won't run.
@@ -101,7 +104,7 @@ pub(crate) async fn prepare(
         repairs.extend(fitted);
         Ok(read.object)
     });
-    let mut arguments = arguments.map_err(|problem| {
+    let arguments = arguments.map_err(|problem| {
         let what = format!("wrong arguments for {}: {problem}", spec.name);
         refused(
             &spec.name,
@@ -109,6 +112,33 @@ pub(crate) async fn prepare(
             unread(),
         )
     })?;
+    take(vault, tool, call_id, (arguments, repairs), view).await
+}
+
+/// Checks arguments that came from elsewhere than the model against the tool's schema, and coerces
+/// them as those of a model are.
+pub(crate) fn fits(
+    tool: &dyn Tool,
+    arguments: &mut Map<String, Value>,
+) -> Result<Vec<String>, String> {
+    fit(arguments, &tool.spec().parameters)
+}
+
+/// Parses arguments that fit their tool and looks at what the call would do.
+pub(crate) async fn take(
+    vault: &Vault,
+    tool: &Arc<dyn Tool>,
+    call_id: CallId,
+    (mut arguments, repairs): (Map<String, Value>, Vec<String>),
+    view: &SessionView,
+) -> Result<Prepared, Refused> {
+    let spec = tool.spec();
+    let refused = |name: &str, outcome, params| Refused {
+        call_id,
+        name: name.to_owned(),
+        outcome,
+        params,
+    };
     let mut recorded = arguments.clone();
     vault.conceal(call_id, &mut recorded, &spec.secret_parameters);
     let params = summary(&recorded);
@@ -135,6 +165,7 @@ pub(crate) async fn prepare(
         params,
         repairs,
         inspection,
+        grants: Vec::new(),
     })
 }
 

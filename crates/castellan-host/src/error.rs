@@ -45,11 +45,27 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// The sandbox the command was to run in could not be put up. The command has not run.
+    #[error("run in the sandbox ({rung}): {reason}")]
+    Sandbox {
+        /// The name of the sandbox.
+        rung: String,
+        /// What was in the way.
+        reason: String,
+    },
     /// A command that cannot be handed to the helper, such as a path that is not Unicode.
     #[error("hand the command to the shell helper")]
     Job {
         /// Why it could not be written down.
         source: serde_json::Error,
+    },
+    /// A command that is too long to be handed to the helper.
+    #[error(
+        "hand the command to the shell helper: it is {bytes} bytes with its input, more than 16 MiB"
+    )]
+    JobTooLong {
+        /// How long it is, written down.
+        bytes: usize,
     },
     /// A system call on our own process failed.
     #[error("{action}")]
@@ -73,6 +89,8 @@ pub enum ErrorKind {
     ProgramNotFound,
     /// The command was refused by the system or could not be handed over.
     Start,
+    /// The sandbox could not be put up.
+    Sandbox,
     /// A system call on our own process failed.
     System,
 }
@@ -85,7 +103,8 @@ impl Error {
             Self::HelperStart { .. } | Self::HelperEnded { .. } => ErrorKind::Helper,
             Self::WorkingFolder { .. } => ErrorKind::WorkingFolder,
             Self::ProgramNotFound { .. } => ErrorKind::ProgramNotFound,
-            Self::Start { .. } | Self::Job { .. } => ErrorKind::Start,
+            Self::Start { .. } | Self::Job { .. } | Self::JobTooLong { .. } => ErrorKind::Start,
+            Self::Sandbox { .. } => ErrorKind::Sandbox,
             Self::System { .. } => ErrorKind::System,
         }
     }

@@ -28,6 +28,12 @@ pub enum Error {
     /// Someone asked to stop before it was done.
     #[error("stopped before it was done; nothing was changed")]
     Stopped,
+    /// A permission for good that was not among those offered, or that came with a no.
+    #[error("failed to take the answer: `{grant}` was not offered as a permission for this call")]
+    NotOffered {
+        /// The permission.
+        grant: String,
+    },
     /// There is nothing to go on with.
     #[error("{0} has nothing to go on with: its last turn is done")]
     NothingToDo(SessionId),

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
-use castellan_core::{CancelSource, Clock, CycleId, ModelError, Recorded, SessionId};
+use castellan_core::{CancelSource, Clock, CycleId, ModelError, PictureRef, Recorded, SessionId};
+use castellan_gate::gate::TIMEOUT;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::error::Error;
@@ -25,8 +26,6 @@ use crate::usage::{Price, Spent};
 pub const QUEUE_LIMIT: usize = 32;
 /// How many wishes may wait for the driver.
 const WISHES: usize = 16;
-/// Who decides when nobody answers in time.
-const TIMEOUT: &str = "timeout";
 
 /// An open round of asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +71,28 @@ pub enum Refusal {
     Session(Error),
 }
 
+/// Something to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The words.
+    pub text: String,
+    /// Pictures that belong to them, from [`Session::album`].
+    pub pictures: Vec<PictureRef>,
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        let pictures = Vec::new();
+        Self { text, pictures }
+    }
+}
+
+impl From<&str> for Said {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
 enum Wish {
     Decide(CycleId, String, Vec<Answer>, Reply),
     TakeUp(Reply),
@@ -83,7 +104,7 @@ type Reply<T = ()> = oneshot::Sender<Result<T, Refusal>>;
 
 struct Shared {
     id: SessionId,
-    queue: Mutex<VecDeque<String>>,
+    queue: Mutex<VecDeque<Said>>,
     /// Something was queued, or a stop was asked for.
     stirred: Notify,
     stop: Mutex<CancelSource>,
@@ -95,7 +116,7 @@ struct Shared {
 
 impl Shared {
     /// Changes the queue and says how long it is now. Nobody sees one without the other.
-    fn queue<T>(&self, change: impl FnOnce(&mut VecDeque<String>) -> T) -> T {
+    fn queue<T>(&self, change: impl FnOnce(&mut VecDeque<Said>) -> T) -> T {
         let mut queue = lock(&self.queue);
         let changed = change(&mut queue);
         let queued = queue.len();
@@ -196,7 +217,7 @@ impl Live {
     ///
     /// # Errors
     /// [`Refusal::Full`] or [`Refusal::Left`].
-    pub fn say(&self, text: String) -> Result<(), Refusal> {
+    pub fn say(&self, said: impl Into<Said>) -> Result<(), Refusal> {
         self.shared.queue(|queue| {
             // Whoever leaves says so under the same lock, so nothing is queued that nobody takes.
             if self.shared.standing.borrow().left {
@@ -204,7 +225,7 @@ impl Live {
             } else if queue.len() >= QUEUE_LIMIT {
                 Err(Refusal::Full)
             } else {
-                queue.push_back(text);
+                queue.push_back(said.into());
                 Ok(())
             }
         })?;
@@ -239,7 +260,7 @@ impl Live {
 
     /// Stops the present turn, if there is one, and takes back what was queued.
     #[must_use = "what was queued is not said any more"]
-    pub fn stop(&self) -> Vec<String> {
+    pub fn stop(&self) -> Vec<Said> {
         let back = self.shared.queue(|queue| {
             lock(&self.shared.stop).cancel();
             queue.drain(..).collect()
@@ -326,8 +347,8 @@ impl Driver {
                     self.stand(Some(question.cycle_id)).await?;
                 }
                 None => match self.take_queued() {
-                    Some(text) => {
-                        self.session.say(text);
+                    Some(Said { text, pictures }) => {
+                        self.session.say_with(text, pictures);
                         self.turn().await?;
                     }
                     None => {
@@ -341,13 +362,13 @@ impl Driver {
     }
 
     /// What is to be said next; the turn it begins can be stopped from now on.
-    fn take_queued(&self) -> Option<String> {
+    fn take_queued(&self) -> Option<Said> {
         self.shared.queue(|queue| {
-            let text = queue.pop_front();
-            if text.is_some() {
+            let said = queue.pop_front();
+            if said.is_some() {
                 *lock(&self.shared.stop) = CancelSource::new();
             }
-            text
+            said
         })
     }
 

@@ -8,6 +8,7 @@ mod journal;
 mod reckoning;
 pub mod request;
 pub mod rounds;
+mod sight;
 pub mod squeeze;
 pub mod state;
 pub mod step;

@@ -184,6 +184,14 @@ pub enum Error {
         /// How many fit.
         total: u64,
     },
+    /// The beginning of a grant's id that fits several.
+    #[error("`{prefix}` is the beginning of {total} grant ids; write more of it")]
+    AmbiguousGrant {
+        /// What was asked for.
+        prefix: String,
+        /// How many fit.
+        total: u64,
+    },
     /// See [`ErrorKind::Invalid`].
     #[error("{what}")]
     Invalid {
@@ -249,7 +257,7 @@ impl Error {
             Self::Locked { .. } | Self::Claimed { .. } => ErrorKind::Busy,
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::NotFound { .. } => ErrorKind::NotFound,
-            Self::Ambiguous { .. } => ErrorKind::Ambiguous,
+            Self::Ambiguous { .. } | Self::AmbiguousGrant { .. } => ErrorKind::Ambiguous,
             Self::Invalid { .. } => ErrorKind::Invalid,
             Self::Io { .. } => ErrorKind::Io,
             Self::Statement { kind, .. } => *kind,

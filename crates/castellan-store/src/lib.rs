@@ -1,9 +1,10 @@
-//! Everything durable: the event log, the list of sessions, the audit chain.
+//! Everything durable: the event log, the list of sessions, the audit chain, standing
+//! permissions.
 //!
 //! A query is a plain synchronous function over [`Tx`], written once, one module per topic
-//! ([`sessions`], [`events`], [`audit`]). [`Store::write`] and [`Store::read`] run such functions
-//! where a database may be waited for. What is particular to SQLite stands in `sqlite/`; another
-//! database joins as another backend of [`Tx`] and must pass the same conformance suite
+//! ([`sessions`], [`events`], [`audit`], [`grants`]). [`Store::write`] and [`Store::read`] run such
+//! functions where a database may be waited for. What is particular to SQLite stands in `sqlite/`;
+//! another database joins as another backend of [`Tx`] and must pass the same conformance suite
 //! (`tests/it/conformance.rs`).
 //!
 //! This crate knows no clock and mints no id: times and ids come in. It runs no process, opens no
@@ -15,6 +16,7 @@ pub mod audit;
 mod claim;
 mod error;
 pub mod events;
+pub mod grants;
 pub mod sessions;
 mod sqlite;
 mod store;

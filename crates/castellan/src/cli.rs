@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Read the audit chain, or prove that it is whole
     Audit(Audit),
+    /// List permissions that were given for good, or take them back
+    Grants(Grants),
     /// Check this installation and say what is wrong
     Doctor,
     /// Show the configuration
@@ -63,6 +65,9 @@ pub(crate) struct Exec {
     /// Go on with a stored session, by its id or the beginning of it
     #[arg(long, value_name = "ID")]
     pub(crate) resume: Option<String>,
+    /// Send this file with the prompt: text, or a picture for a model that sees; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
     /// How often the turn may ask the model [default: 50, or session.max_turns]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
@@ -180,6 +185,56 @@ pub(crate) struct Audit {
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Grants {
+    #[command(subcommand)]
+    pub(crate) command: Option<GrantsCommand>,
+    #[command(flatten)]
+    pub(crate) list: GrantsList,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsCommand {
+    /// List them, newest first
+    List(GrantsList),
+    /// Take some back; the next call asks again, in running sessions too
+    Revoke(GrantsRevoke),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantsList {
+    /// Only those that hold in this project and not elsewhere
+    #[arg(long, value_name = "FOLDER", conflicts_with = "session")]
+    pub(crate) project: Option<PathBuf>,
+    /// Only those that hold in this session and not elsewhere
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// How many to list
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
+pub(crate) struct GrantsRevoke {
+    /// Their ids, or the beginnings of them
+    #[arg(value_name = "ID", group = "which")]
+    pub(crate) ids: Vec<String>,
+    /// All that hold in this session and not elsewhere
+    #[arg(long, value_name = "ID", group = "which")]
+    pub(crate) all_session: Option<String>,
+    /// All that hold in this project and not elsewhere
+    #[arg(long, value_name = "FOLDER", group = "which")]
+    pub(crate) all_project: Option<PathBuf>,
+    /// All there are
+    #[arg(long, group = "which")]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Subcommand)]

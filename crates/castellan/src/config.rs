@@ -1,14 +1,24 @@
 //! The configuration file: its shape, its defaults, and errors that name line, key and remedy.
 
+mod guards;
+mod sandbox;
+
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use castellan_core::nearest::likely;
+use castellan_gate::hooks::Hook;
+use castellan_gate::{Catalog, Policy};
 use castellan_host::env::looks_secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use toml::Spanned;
 
 use crate::error::CommandError;
+use guards::{HookConfig, PolicyConfig};
+pub(crate) use guards::{PROJECT_RULES, RulesInProject};
+
+pub(crate) use sandbox::SandboxConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -19,8 +29,16 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     pub(crate) session: SessionConfig,
     pub(crate) tools: ToolsConfig,
+    pub(crate) sandbox: SandboxConfig,
     pub(crate) database: DatabaseConfig,
     pub(crate) models: BTreeMap<String, ModelConfig>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policy: Vec<Spanned<PolicyConfig>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hooks: Vec<HookConfig>,
+    /// The text it was read from, for the lines of errors that are found later.
+    #[serde(skip)]
+    text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +74,9 @@ pub(crate) struct ToolsConfig {
     pub(crate) timeout: u64,
     /// How many calls of one answer run at once.
     pub(crate) parallel: usize,
+    /// Seconds a question may stay open before it counts as denied; without it, for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) approval_timeout: Option<u64>,
 }
 
 impl Default for ToolsConfig {
@@ -63,6 +84,7 @@ impl Default for ToolsConfig {
         Self {
             timeout: 120,
             parallel: 4,
+            approval_timeout: None,
         }
     }
 }
@@ -158,18 +180,36 @@ impl Config {
                 return Err(CommandError::failed(text));
             }
         };
-        Self::parse(&text).map_err(|problem| {
-            CommandError::usage(format!(
-                "the configuration {} is wrong: {}",
-                path.display(),
-                problem.what
-            ))
-            .hint(problem.hint)
-        })
+        Self::parse(&text).map_err(|problem| problem.in_configuration(path))
+    }
+
+    /// The rules in it; `path` is where the configuration is, and `home` what `~` stands for.
+    ///
+    /// # Errors
+    /// A rule that is none, by its line and key. Nothing may run then.
+    pub(crate) fn policy(
+        &self,
+        path: &Path,
+        catalog: &Catalog,
+        home: Option<PathBuf>,
+    ) -> Result<Policy, CommandError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        guards::policy((&self.text, &name), &self.policy, catalog, home)
+            .map_err(|problem| problem.in_configuration(path))
+    }
+
+    /// The hooks in it.
+    ///
+    /// # Errors
+    /// A hook that is none, by its line and key. Nothing may run then.
+    pub(crate) fn hooks(&self, path: &Path, catalog: &Catalog) -> Result<Vec<Hook>, CommandError> {
+        guards::hooks(&self.text, &self.hooks, catalog)
+            .map_err(|problem| problem.in_configuration(path))
     }
 
     fn parse(text: &str) -> Result<Self, Problem> {
-        let config: Self = toml::from_str(text).map_err(|error| Problem::of(text, &error))?;
+        let mut config: Self = toml::from_str(text).map_err(|error| Problem::of(text, &error))?;
+        text.clone_into(&mut config.text);
         if let Some(name) = &config.model
             && !config.models.contains_key(name)
         {
@@ -191,6 +231,10 @@ impl Config {
             (
                 "session.max_session_tokens",
                 config.session.max_session_tokens.unwrap_or(1),
+            ),
+            (
+                "tools.approval_timeout",
+                config.tools.approval_timeout.unwrap_or(1),
             ),
         ] {
             if number == 0 {
@@ -284,6 +328,24 @@ struct Problem {
 }
 
 impl Problem {
+    /// A problem with the value of a key, whose place is known.
+    fn at(text: &str, offset: usize, key: &str, what: &str, hint: String) -> Self {
+        let line = guards::line_of(text, offset);
+        Self {
+            what: format!("line {line} (`{key}`): {what}"),
+            hint,
+        }
+    }
+
+    fn in_configuration(self, path: &Path) -> CommandError {
+        let what = format!(
+            "the configuration {} is wrong: {}",
+            path.display(),
+            self.what
+        );
+        CommandError::usage(what).hint(self.hint)
+    }
+
     fn of(text: &str, error: &toml::de::Error) -> Self {
         let place = error.span().map_or_else(String::new, |span| {
             let before = text.get(..span.start).unwrap_or(text);
@@ -379,6 +441,64 @@ mod tests {
         let config = Config::parse(text).unwrap();
         assert_eq!(config.session.max_session_tokens, Some(1_000_000));
         assert!(config.shown().unwrap().contains("output = 15.0"));
+    }
+
+    #[test]
+    fn the_sandbox_takes_a_word_or_a_table_and_says_what_is_wrong_with_either() {
+        let parsed = |text: &str| Config::parse(text).unwrap().sandbox;
+        assert_eq!(parsed(""), parsed("sandbox = \"auto\""));
+        assert_eq!(
+            parsed("sandbox = \"require\""),
+            parsed("[sandbox]\nmode = \"require\"\nnetwork = \"allow\"\nwrite = [\"caches\"]\n")
+        );
+        let wish = parsed("[sandbox]\nwrite = [\"~/data\", \"/srv\", \"~\"]").wish(
+            Some(Path::new("/home/me")),
+            vec![],
+            vec![],
+        );
+        let paths: Vec<_> = wish
+            .write
+            .iter()
+            .map(|path| path.to_str().unwrap())
+            .collect();
+        assert_eq!(paths, ["/home/me/data", "/srv", "/home/me/"]);
+        assert!(!wish.caches);
+        for (text, place, said) in [
+            ("sandbox = \"requir\"", "line 1", "did you mean `require`?"),
+            ("sandbox = true", "line 1", "a table with `mode`"),
+            (
+                "\n[sandbox]\nmod = \"off\"",
+                "line 3",
+                "did you mean `mode`?",
+            ),
+            (
+                "\n[sandbox]\nmode = \"on\"",
+                "line 3",
+                "unknown variant `on`",
+            ),
+            ("\n[sandbox]\nnetwork = \"denied\"", "line 3", "`deny`"),
+            (
+                "\n[sandbox]\nwrite = \"/srv\"",
+                "line 3",
+                "expected a sequence",
+            ),
+            (
+                "\n[sandbox]\nwrite = [\n  \"/srv\",\n  \"data\",\n]",
+                "line 3",
+                "`data` is relative",
+            ),
+            (
+                "\n[sandbox]\nwrite = [\"~you/x\"]",
+                "line 3",
+                "home of somebody else",
+            ),
+        ] {
+            let problem = problem(text);
+            assert!(
+                problem.contains(place) && problem.contains(said),
+                "{text}: {problem}"
+            );
+        }
     }
 
     #[test]

@@ -96,7 +96,10 @@ impl From<castellan_store::Error> for CommandError {
 
 impl From<castellan_gate::Error> for CommandError {
     fn from(error: castellan_gate::Error) -> Self {
-        Self::failed(error)
+        match error {
+            castellan_gate::Error::Policy { what, hint } => Self::usage(what).hint(hint),
+            error => Self::failed(error),
+        }
     }
 }
 
@@ -112,7 +115,8 @@ impl From<castellan_runtime::Error> for CommandError {
             error @ (castellan_runtime::Error::NoBeginning(_)
             | castellan_runtime::Error::NothingToCompact(_)
             | castellan_runtime::Error::Stopped
-            | castellan_runtime::Error::AlreadyDecided { .. }) => Self::failed(error),
+            | castellan_runtime::Error::AlreadyDecided { .. }
+            | castellan_runtime::Error::NotOffered { .. }) => Self::failed(error),
         }
     }
 }

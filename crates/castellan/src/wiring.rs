@@ -1,6 +1,7 @@
 //! Wires the rooms together.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +9,27 @@ use castellan_core::port::Unwatched;
 use castellan_core::secret::Redaction;
 use castellan_core::{Clock, Ids, Model};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
-use castellan_gate::{Catalog, Permission};
+use castellan_gate::hooks::HookList;
+use castellan_gate::{Catalog, Guards, Permission};
+use castellan_host::hooks::ShellHooks;
 use castellan_host::shell::{HelperCommand, Shell};
-use castellan_host::{Environment, SystemClock, SystemIds};
+use castellan_host::{Environment, Sandbox, SystemClock, SystemIds};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Limits, Parts, Price, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
 use castellan_tools::file::Closed;
+use castellan_tools::parse::Parser;
+use castellan_tools::parse::child::Child;
 
-use crate::config::{Config, ModelConfig, PriceConfig, Synchronous};
+use crate::config::{Config, ModelConfig, PriceConfig, RulesInProject, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::Chosen;
+
+/// The program this process runs, by a name that stays right when its file is replaced.
+const OWN: &str = "/proc/self/exe";
 
 /// What every command stands on.
 pub(crate) struct World {
@@ -32,22 +40,18 @@ pub(crate) struct World {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) shell: Shell,
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) parser: Arc<dyn Parser>,
+    /// The user's rules and hooks.
+    guards: Guards,
 }
 
 impl World {
     pub(crate) fn build(environment: Environment, home: Home) -> Result<Self, CommandError> {
         let config = Config::load(&home.config)?;
         let shell = Shell::new(HelperCommand::own());
-        let needs = Needs {
-            shell: shell.clone(),
-            environment: environment.child_environment(&[]),
-            timeout: Duration::from_secs(config.tools.timeout),
-            closed: Closed::new(
-                vec![home.data.clone(), home.config.clone()],
-                vec![home.spill()],
-            ),
-        };
-        let catalog = Arc::new(catalog::build(needs)?);
+        let parser: Arc<dyn Parser> = Arc::new(Child::new(shell.clone(), OWN.to_owned()));
+        let catalog = Arc::new(build_catalog(&environment, &home, &config, &shell)?);
+        let guards = build_guards(&environment, &home, &config, &catalog, &shell)?;
         let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
         Ok(Self {
             environment,
@@ -57,7 +61,32 @@ impl World {
             ids,
             shell,
             catalog,
+            parser,
+            guards,
         })
+    }
+
+    /// Looks for the sandbox that works here and encloses commands with it; without that no command
+    /// runs. To be called by whatever runs sessions, before they begin.
+    pub(crate) async fn enclose(&self) {
+        self.shell
+            .enclose(sandbox(&self.config, &self.home, &self.shell, &self.environment).await);
+    }
+
+    /// The same, and makes sure that what is required is there for commands in `workspace`. Returns
+    /// a line that says what encloses them.
+    pub(crate) async fn demand_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
+        self.enclose().await;
+        let sandbox = self.shell.sandbox();
+        sandbox.demand(workspace).map_err(|error| {
+            CommandError::failed(error)
+                .hint(
+                    "install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), or run a \
+                     kernel with Landlock (Linux 6.2 or newer); castellan doctor says more",
+                )
+                .hint("mode = \"auto\" in [sandbox] takes what there is")
+        })?;
+        Ok(format!("sandbox: {}", sandbox.line(workspace)))
     }
 
     pub(crate) fn store(&self) -> Result<Store, CommandError> {
@@ -125,6 +154,14 @@ impl World {
         self.config.models.iter().filter_map(named).collect()
     }
 
+    /// The rules that projects have.
+    pub(crate) fn project_rules(&self) -> RulesInProject {
+        RulesInProject {
+            catalog: Arc::clone(&self.catalog),
+            home: self.environment.home().map(Path::to_owned),
+        }
+    }
+
     /// All that a session runs on.
     pub(crate) fn session(
         &self,
@@ -146,6 +183,10 @@ impl World {
                 timeout: Duration::from_secs(self.config.tools.timeout),
                 spill: self.home.spill(),
             },
+            guards: Guards {
+                grants: Some(store.clone()),
+                ..self.guards.clone()
+            },
         });
         Parts {
             store,
@@ -157,12 +198,65 @@ impl World {
             notices: Arc::new(Unwatched),
             traces: self.home.traces(),
             permission,
+            rules: Arc::new(self.project_rules()),
+            patience: self.config.tools.approval_timeout.map(Duration::from_secs),
             limits,
             compact_at: self.config.session.compact_at,
             prices,
             version: env!("CARGO_PKG_VERSION"),
         }
     }
+}
+
+/// The sandbox that works here.
+pub(crate) async fn sandbox(
+    config: &Config,
+    home: &Home,
+    shell: &Shell,
+    environment: &Environment,
+) -> Sandbox {
+    let wish = config
+        .sandbox
+        .wish(environment.home(), home.own_folders(), vec![home.spill()]);
+    Sandbox::find(&wish, shell, environment).await
+}
+
+/// The one catalog.
+pub(crate) fn build_catalog(
+    environment: &Environment,
+    home: &Home,
+    config: &Config,
+    shell: &Shell,
+) -> Result<Catalog, CommandError> {
+    let needs = Needs {
+        shell: shell.clone(),
+        environment: environment.child_environment(&[]),
+        timeout: Duration::from_secs(config.tools.timeout),
+        parser: Arc::new(Child::new(shell.clone(), OWN.to_owned())),
+        closed: Closed::new(
+            vec![home.data.clone(), home.config.clone()],
+            vec![home.spill()],
+        ),
+    };
+    Ok(catalog::build(needs)?)
+}
+
+/// What the user has put before calls: rules and hooks.
+pub(crate) fn build_guards(
+    environment: &Environment,
+    home: &Home,
+    config: &Config,
+    catalog: &Catalog,
+    shell: &Shell,
+) -> Result<Guards, CommandError> {
+    let folder = environment.home().map(Path::to_owned);
+    let runner = ShellHooks::new(shell.clone(), environment.child_environment(&[]));
+    Ok(Guards {
+        policy: config.policy(&home.config, catalog, folder.clone())?,
+        hooks: HookList::new(config.hooks(&home.config, catalog)?, Arc::new(runner)),
+        grants: None,
+        homes: folder.into_iter().collect(),
+    })
 }
 
 /// Opens the database.

@@ -1,6 +1,7 @@
 //! What the tests of the gate stand on: a tool whose behaviour each test gives, a recorder that
 //! remembers, and a gate over both.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use castellan_core::{
 };
 use castellan_gate::gate::Parts;
 use castellan_gate::{
-    Asked, Batch, Catalog, Error, Gate, Handled, Pending, Permission, Recorder, Settings,
+    Asked, Batch, Catalog, Error, Gate, Guards, Handled, Pending, Permission, Policy, Recorder,
+    Settings,
 };
 use castellan_store::audit::AuditEntry;
 use castellan_testkit::{FakeTool, ManualClock, SequentialIds};
@@ -118,6 +120,10 @@ pub(crate) struct Bench {
     pub(crate) clock: ManualClock,
     pub(crate) ids: SequentialIds,
     pub(crate) permission: Permission,
+    /// The rules of the project.
+    pub(crate) rules: Policy,
+    pub(crate) surface: Surface,
+    pub(crate) workspace: PathBuf,
     pub(crate) stop: CancelSource,
     pub(crate) result_limit: usize,
     _spill: tempfile::TempDir,
@@ -125,6 +131,11 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(tools: Vec<FakeTool>) -> Self {
+        Self::guarded(tools, Guards::default())
+    }
+
+    /// A bench whose calls are guarded.
+    pub(crate) fn guarded(tools: Vec<FakeTool>, guards: Guards) -> Self {
         let spill = tempfile::tempdir().unwrap();
         let tools = tools
             .into_iter()
@@ -142,6 +153,7 @@ impl Bench {
                 timeout: Duration::from_secs(10),
                 spill: spill.path().to_owned(),
             },
+            guards,
         });
         Self {
             gate,
@@ -149,6 +161,9 @@ impl Bench {
             clock,
             ids: SequentialIds::default(),
             permission: Permission::default(),
+            rules: Policy::default(),
+            surface: Surface::Interactive,
+            workspace: "/".into(),
             stop: CancelSource::new(),
             result_limit: 10_000,
             _spill: spill,
@@ -164,19 +179,20 @@ impl Bench {
             prepared: false,
             asked: None,
             answer: None,
+            answered_by: None,
         }
     }
 
     pub(crate) async fn handle(&self, calls: &[Pending]) -> Result<Handled, Error> {
         let claim = Claim {
             principal: Principal::Person("me".into()),
-            surface: Surface::Interactive,
+            surface: self.surface,
             token: None,
         };
         let view = SessionView {
             session: None,
-            cwd: "/".into(),
-            workspace: "/".into(),
+            cwd: self.workspace.clone(),
+            workspace: self.workspace.clone(),
             seen: Default::default(),
             result_limit: self.result_limit,
         };
@@ -186,6 +202,7 @@ impl Bench {
                 view: Arc::new(view),
                 calls,
                 permission: &self.permission,
+                rules: &self.rules,
                 cancel: self.stop.token(),
                 model: None,
                 elicitation: None,

@@ -6,5 +6,6 @@
 
 mod bench_of_tools;
 mod execute;
+mod guards;
 mod path;
 mod trace;

@@ -4,9 +4,13 @@
 #[cfg(test)]
 mod environment;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod owner;
+#[cfg(test)]
+mod sandbox;
 #[cfg(test)]
 mod shell;
 #[cfg(test)]

@@ -12,9 +12,11 @@
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use castellan_core::message::IssuedCall;
 use castellan_core::model::ToolCard;
-use castellan_core::{CallId, Message, ModelRequest, RawCall, Reasoning, arguments};
+use castellan_core::{CallId, Message, ModelRequest, PictureRef, RawCall, Reasoning, arguments};
 use serde_json::{Map, Value, json};
 
 use super::dialect::{Habit, Refused};
@@ -115,7 +117,7 @@ impl<'a> Writer<'a> {
                 } => {
                     results.insert(*call_id, output.as_str());
                 }
-                Message::System { .. } | Message::User { .. } => {}
+                Message::System { .. } | Message::User { .. } | Message::Picture { .. } => {}
             }
         }
         Self {
@@ -149,7 +151,16 @@ impl<'a> Writer<'a> {
                 Message::System { text } => out.push(json!({"role": "system", "content": text})),
                 Message::User { text } => {
                     let text = std::mem::take(&mut standing) + or(text, NO_WORDS);
-                    out.push(json!({"role": "user", "content": text}));
+                    told(&mut out, vec![words(&text)]);
+                }
+                Message::Picture {
+                    caption,
+                    picture,
+                    data,
+                } => {
+                    let mut parts = vec![words(&format!("[{caption}]"))];
+                    parts.extend(data.as_deref().map(|data| seen(picture, data)));
+                    told(&mut out, parts);
                 }
                 Message::Assistant {
                     text,
@@ -318,6 +329,43 @@ fn arguments_of(call: &RawCall) -> String {
         || json!({RAW_ARGUMENTS: raw}).to_string(),
         |object| Value::Object(object).to_string(),
     )
+}
+
+/// A part of a message that is text.
+fn words(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A part of a message that is a picture.
+fn seen(picture: &PictureRef, data: &[u8]) -> Value {
+    let data = BASE64.encode(data);
+    let url = format!("data:{};base64,{data}", picture.media_type.media_type());
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+/// Adds to what the person said last, or begins a message of theirs: many chat templates insist on
+/// alternation. A message of text alone is a plain string, which every server takes.
+fn told(out: &mut Vec<Value>, parts: Vec<Value>) {
+    let last = out.last_mut().filter(|last| last["role"] == "user");
+    let Some(content) = last.and_then(|last| last.get_mut("content")) else {
+        let message = match parts.as_slice() {
+            [only] if only["type"] == "text" => json!({"role": "user", "content": only["text"]}),
+            _ => json!({"role": "user", "content": parts}),
+        };
+        out.push(message);
+        return;
+    };
+    let before = match content.take() {
+        Value::String(text) => vec![words(&text)],
+        Value::Array(parts) => parts,
+        _ => Vec::new(),
+    };
+    let all: Vec<Value> = before.into_iter().chain(parts).collect();
+    let texts: Option<Vec<&str>> = all.iter().map(|part| part["text"].as_str()).collect();
+    *content = match texts {
+        Some(texts) => Value::String(texts.join("\n\n")),
+        None => Value::Array(all),
+    };
 }
 
 fn is_blank(text: &str) -> bool {

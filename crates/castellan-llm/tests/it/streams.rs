@@ -50,6 +50,7 @@ async fn an_answer_in_single_bytes_is_the_same_answer() {
     assert_eq!(calls(&asked), [("read_file", r#"{"path":"é/中.txt"}"#)]);
 }
 
+// L01
 #[tokio::test]
 async fn parallel_calls_are_kept_apart_in_all_four_odd_numberings() {
     let first =
@@ -171,6 +172,7 @@ async fn a_stream_under_another_content_type_is_still_a_stream() {
     }
 }
 
+// L10
 #[tokio::test]
 async fn an_answer_that_is_no_answer_is_asked_for_again() {
     let role = delta(&json!({"role": "assistant", "content": ""}));
@@ -187,6 +189,10 @@ async fn an_answer_that_is_no_answer_is_asked_for_again() {
             Reply::sse_unfinished([role.clone()]),
         ),
         ("only the end", Reply::sse([])),
+        (
+            "a proxy's page",
+            Reply::html("<html><h1>502 Bad Gateway</h1></html>"),
+        ),
         ("an empty body", Reply::sse_unfinished([])),
         ("no end", Reply::sse_unfinished([half.clone()])),
         (
@@ -279,6 +285,68 @@ async fn a_server_that_keeps_the_stream_open_after_its_end_is_not_waited_for() {
     let chunks = [delta(&json!({"content": "yes"})), end("stop")];
     let server = ModelServer::scripted([Reply::sse(chunks).then_hang()]);
     assert_eq!(ask_once(&server).await.reply().text, "yes");
+}
+
+#[tokio::test]
+async fn events_are_read_however_they_are_set() {
+    let (words, stop) = (delta(&json!({"content": "yes"})), end("stop"));
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}});
+    for (what, text) in [
+        (
+            "no blank after the colon",
+            format!("data:{words}\n\ndata:{stop}\n\ndata:{usage}\n\ndata:[DONE]\n\n"),
+        ),
+        (
+            "carriage returns",
+            format!("data: {words}\r\n\r\ndata: {stop}\r\n\r\ndata: {usage}\r\n\r\n"),
+        ),
+        (
+            "a byte order mark",
+            format!("\u{feff}data: {words}\n\ndata: {stop}\n\ndata: {usage}\n\n"),
+        ),
+        (
+            "keep-alive comments",
+            format!(": ping\n\ndata: {words}\n\n:\n\ndata: {stop}\n\n: ping\ndata: {usage}\n\n"),
+        ),
+        (
+            "several objects in one line",
+            format!("data: {words}{stop} {usage}\n\ndata: [DONE]\n\n"),
+        ),
+        (
+            "no blank lines",
+            format!("data: {words}\ndata: {stop}\ndata: {usage}\ndata: [DONE]\n"),
+        ),
+        (
+            "an end in the same event",
+            format!("data: {words}\n\ndata: {stop}\n\ndata: {usage}[DONE]\n\n"),
+        ),
+    ] {
+        let reply = Reply::bare(200)
+            .header("content-type", "text/event-stream")
+            .then_bytes(text);
+        let asked = ask_once(&ModelServer::scripted([reply])).await;
+        assert_eq!(asked.reply().text, "yes", "{what}");
+        assert_eq!(asked.reply().finish, Finish::Stop, "{what}");
+        assert_eq!(asked.reply().usage.unwrap().prompt_tokens, 7, "{what}");
+        assert_eq!(asked.reply().attempts, 1, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn content_in_parts_and_refusals_are_words() {
+    for (first, text) in [
+        (
+            json!({"content": [{"type": "text", "text": "y"}, {"type": "output_text", "text": "es"}]}),
+            "yes",
+        ),
+        (json!({"content": null, "refusal": "no"}), "no"),
+    ] {
+        let asked = stream([delta(&first), end("stop")]).await;
+        assert_eq!(
+            (asked.words().as_str(), asked.reply().text.as_str()),
+            (text, text)
+        );
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use castellan_core::model::ToolCard;
 use castellan_core::{
     CancelSource, Clock, Message, Model as _, ModelError, ModelEvent, ModelReply, ModelRequest,
     Timestamp,
@@ -68,6 +69,21 @@ pub(crate) fn hello() -> ModelRequest {
         }],
         tools: Vec::new(),
     }
+}
+
+/// A tool to be offered.
+pub(crate) fn card(name: &str) -> ToolCard {
+    ToolCard {
+        name: name.to_owned(),
+        description: "Does it.".to_owned(),
+        parameters: json!({"type": "object"}),
+    }
+}
+
+/// Name and arguments of the only call of an answer.
+pub(crate) fn call(reply: &ModelReply) -> (&str, &str) {
+    assert_eq!(reply.calls.len(), 1, "{reply:?}");
+    (&reply.calls[0].name, &reply.calls[0].arguments)
 }
 
 /// What a question came to.

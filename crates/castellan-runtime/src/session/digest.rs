@@ -75,7 +75,13 @@ fn told(entry: &Entry, limit: usize) -> String {
                 .collect::<Vec<_>>()
                 .join("\n")
         }
-        Entry::User(text) => format!("Person: {text}"),
+        Entry::User { text, pictures } => {
+            let pictures: String = pictures
+                .iter()
+                .map(|picture| format!("\n(with the picture {picture})"))
+                .collect();
+            format!("Person: {text}{pictures}")
+        }
     }
 }
 
@@ -159,7 +165,7 @@ pub fn mechanical(entries: &[Entry], problem: String, room: usize) -> Digest {
     let said: Vec<String> = entries
         .iter()
         .filter_map(|entry| match entry {
-            Entry::User(text) => Some(format!("- {}", shorten(text.trim(), 500))),
+            Entry::User { text, .. } => Some(format!("- {}", shorten(text.trim(), 500))),
             Entry::Notice(_) | Entry::Assistant { .. } | Entry::Summary { .. } => None,
         })
         .collect();

@@ -3,21 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use castellan_core::caller::Claim;
-use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
+use castellan_core::event::{Always, Answer, ApprovalItem, Scope, State as Activity, TurnEnd};
+use castellan_core::id::{AuditId, GrantId};
 use castellan_core::port::Notices;
 use castellan_core::tool::SessionView;
 use castellan_core::{
     CallId, Caller, Cancel, Clock, CycleId, Event, Ids, Model, ModelError, ModelRequest, Outcome,
-    Principal, Recorded, SessionId, Surface,
+    PictureRef, Principal, Recorded, SessionId, Surface,
 };
+use castellan_gate::gate::TIMEOUT;
+use castellan_gate::policy::{Policy, ProjectRules};
 use castellan_gate::trace::Trace;
-use castellan_gate::{Batch, Gate, Handled, Permission, Recorder as _};
+use castellan_gate::{Album, Batch, Gate, Handled, Permission, Recorder as _};
+use castellan_store::audit::AuditEntry;
+use castellan_store::grants::{GrantRow, Place};
 use castellan_store::{SessionClaim, Store, events};
 
 use super::journal::{Journal, Watcher};
 use super::request::messages;
+use super::sight::Sight;
 use super::state::State;
 use super::step::{Limits, Step, next};
 use crate::error::Error;
@@ -50,6 +57,10 @@ pub struct Parts {
     pub traces: PathBuf,
     /// What has been permitted in advance.
     pub permission: Permission,
+    /// Where the rules of a project come from.
+    pub rules: Arc<dyn ProjectRules>,
+    /// How long a question may stay open before it counts as denied; `None` for ever.
+    pub patience: Option<Duration>,
     /// How much turns and sessions may use.
     pub limits: Limits,
     /// At which part of the model's context window the conversation is made shorter.
@@ -81,7 +92,10 @@ pub enum TurnOutcome {
 pub struct Session {
     id: SessionId,
     pub(crate) parts: Parts,
+    /// The rules of the project, as they were when the session was opened.
+    rules: Policy,
     pub(crate) journal: Arc<Journal>,
+    sight: Sight,
     _claim: SessionClaim,
 }
 
@@ -122,7 +136,7 @@ impl Session {
         };
         let state = State::begin(&blank).ok_or(Error::NoBeginning(id))?;
         let trace = Trace::open(&parts.traces, id, &[])?;
-        let session = Self::assemble(id, parts, claim, state, trace);
+        let session = Self::assemble(id, parts, claim, state, trace)?;
         session.journal.note(event);
         Ok(session)
     }
@@ -136,7 +150,7 @@ impl Session {
         let log = parts.store.read(move |tx| events::load(tx, id, 0)).await?;
         let state = State::rebuild(&log).ok_or(Error::NoBeginning(id))?;
         let trace = Trace::open(&parts.traces, id, &log)?;
-        Ok(Self::assemble(id, parts, claim, state, trace))
+        Self::assemble(id, parts, claim, state, trace)
     }
 
     fn assemble(
@@ -145,19 +159,22 @@ impl Session {
         claim: SessionClaim,
         state: State,
         trace: Trace,
-    ) -> Self {
+    ) -> Result<Self, Error> {
+        let rules = parts.rules.read(&state.workspace)?;
         let base = (
             parts.store.clone(),
             Arc::clone(&parts.clock),
             Arc::clone(&parts.gate),
         );
         let journal = Journal::new(id, base, Arc::clone(&parts.watcher), state, trace);
-        Self {
+        Ok(Self {
             id,
             parts,
+            rules,
             journal: Arc::new(journal),
+            sight: Sight::default(),
             _claim: claim,
-        }
+        })
     }
 
     /// Its id.
@@ -195,6 +212,17 @@ impl Session {
     /// turn left open is closed first: calls that began are said to be interrupted, calls that did
     /// not begin are said not to have been run.
     pub fn say(&mut self, text: String) {
+        self.say_with(text, Vec::new());
+    }
+
+    /// Where pictures are kept that [`say_with`](Self::say_with) names.
+    #[must_use]
+    pub fn album(&self) -> Album {
+        self.parts.gate.album()
+    }
+
+    /// Says something that pictures belong to.
+    pub fn say_with(&mut self, text: String, pictures: Vec<PictureRef>) {
         let open: Vec<(CallId, bool)> = self.journal.read(|state| {
             state
                 .open_calls()
@@ -211,13 +239,16 @@ impl Session {
             }
         }
         let text = self.parts.gate.redact(text);
-        self.journal.note(Event::UserTurn { text });
+        self.journal.note(Event::UserTurn { text, pictures });
     }
 
-    /// Records what a person decided about an open round of asking; `by` says who and where.
+    /// Records what a person decided about an open round of asking; `by` says who and where. Calls
+    /// that the answer leaves out stay open. A permission for good is kept in the same transaction
+    /// as the answer it comes with.
     ///
     /// # Errors
-    /// [`Error::AlreadyDecided`] where that round is not open any more, and [`Error::Gate`] where
+    /// [`Error::AlreadyDecided`] where that round, or the part of it that is answered, is not open
+    /// any more; [`Error::NotOffered`] for a permission for good that wasn't; [`Error::Gate`] where
     /// the decision can't be recorded.
     pub async fn decide(
         &mut self,
@@ -226,11 +257,19 @@ impl Session {
         answers: Vec<Answer>,
     ) -> Result<(), Error> {
         let open = self.open_question();
-        if open != Some(cycle_id) {
+        let items = self.waiting();
+        let stale = answers
+            .iter()
+            .any(|answer| items.iter().all(|item| item.call_id != answer.call_id));
+        if open != Some(cycle_id) || stale {
             return Err(Error::AlreadyDecided {
                 asked: cycle_id,
                 open,
             });
+        }
+        for grant in self.granted(by, &items, &answers)? {
+            self.journal.audit(grant.1);
+            self.journal.give(grant.0);
         }
         let by = by.to_owned();
         self.journal.note(Event::ApprovalResolved {
@@ -240,6 +279,72 @@ impl Session {
         });
         self.journal.commit().await?;
         Ok(())
+    }
+
+    /// The permissions for good that come with these answers, each with what the audit keeps of it.
+    fn granted(
+        &self,
+        by: &str,
+        items: &[ApprovalItem],
+        answers: &[Answer],
+    ) -> Result<Vec<(GrantRow, AuditEntry)>, Error> {
+        let (who, surface, workspace) = self.journal.read(|state| {
+            let caller = &state.caller;
+            let workspace = state.workspace.clone();
+            (caller.principal.to_string(), caller.surface, workspace)
+        });
+        let mut granted = Vec::new();
+        for answer in answers {
+            let Some(Always { grant, scope }) = &answer.always else {
+                continue;
+            };
+            let not_offered = || Error::NotOffered {
+                grant: grant.clone(),
+            };
+            let offered = items
+                .iter()
+                .any(|item| item.call_id == answer.call_id && item.grants.contains(grant));
+            if !offered || !answer.approve {
+                return Err(not_offered());
+            }
+            let place = match scope {
+                Scope::Session => Place::Session(self.id),
+                // However the folder is spelled, it is one project.
+                Scope::Project => Place::Project(
+                    workspace
+                        .canonicalize()
+                        .unwrap_or_else(|_error| workspace.clone()),
+                ),
+                Scope::Everywhere => Place::Everywhere,
+            };
+            let row = GrantRow {
+                id: GrantId::mint(&*self.parts.ids),
+                grant: grant.parse().map_err(|_not_a_grant| not_offered())?,
+                place,
+                who: who.clone(),
+                surface: surface.to_string(),
+                session: Some(self.id),
+                given: self.parts.clock.now(),
+                uses: 0,
+                last_used: None,
+            };
+            let entry = AuditEntry {
+                id: AuditId::mint(&*self.parts.ids),
+                ts: row.given,
+                caller: who.clone(),
+                claimed: None,
+                tool: "grant".to_owned(),
+                source: surface.to_string(),
+                session: Some(self.id),
+                call_id: answer.call_id,
+                outcome: "done".to_owned(),
+                code: None,
+                duration_ms: 0,
+                params: format!("given by {by}: {}", row.described()),
+            };
+            granted.push((row, entry));
+        }
+        Ok(granted)
     }
 
     /// The open round of asking with the calls in it.
@@ -308,6 +413,7 @@ impl Session {
                 }
                 Step::End(end, reason) => return self.end(end, reason).await,
                 _ if cancel.is_cancelled() => return self.cancelled().await,
+                Step::Handle(_) if self.expire() => self.journal.commit().await?,
                 Step::Handle(calls) => {
                     self.activity(Activity::Running);
                     if let Handled::Waiting(cycle_id) = self.handle(&calls, &cancel).await? {
@@ -323,6 +429,35 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Denies what has been asked for too long; whether there was any.
+    fn expire(&self) -> bool {
+        let Some(patience) = self.parts.patience else {
+            return false;
+        };
+        let patience = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        let latest = self.parts.clock.now().0.saturating_sub(patience);
+        let expired: Vec<(CycleId, CallId)> = self.journal.read(|state| {
+            state
+                .open_calls()
+                .filter(|call| call.answer.is_none() && call.asked_at.0 <= latest)
+                .filter_map(|call| Some((call.asked.as_ref()?.cycle_id, call.issued.call_id)))
+                .collect()
+        });
+        let Some((cycle_id, _)) = expired.first().copied() else {
+            return false;
+        };
+        let deny = |(_, call_id): &(CycleId, CallId)| Answer {
+            feedback: "nobody answered in time".to_owned(),
+            ..Answer::new(*call_id, false)
+        };
+        self.journal.note(Event::ApprovalResolved {
+            cycle_id,
+            by: TIMEOUT.to_owned(),
+            answers: expired.iter().map(deny).collect(),
+        });
+        true
     }
 
     pub(super) fn activity(&self, state: Activity) {
@@ -419,6 +554,7 @@ impl Session {
             view: Arc::new(view),
             calls,
             permission: &self.parts.permission,
+            rules: &self.rules,
             cancel: cancel.clone(),
             model: Some(Arc::clone(&self.parts.model)),
             elicitation: None,
@@ -428,8 +564,11 @@ impl Session {
     }
 
     pub(super) fn request(&self) -> ModelRequest {
+        let sees = self.parts.model.info().supports_vision;
+        let mut messages = self.journal.read(messages);
+        self.sight.fill(&mut messages, sees);
         self.journal.read(|state| ModelRequest {
-            messages: messages(state),
+            messages,
             tools: self.parts.gate.catalog().cards(
                 state.caller.surface,
                 &state.cwd,

@@ -8,6 +8,7 @@ use castellan_core::{Clock, Event, Recorded, SessionId};
 use castellan_gate::trace::Trace;
 use castellan_gate::{Error, Gate, Recorder};
 use castellan_store::audit::AuditEntry;
+use castellan_store::grants::{self, GrantRow};
 use castellan_store::{Store, audit, events};
 use futures::future::BoxFuture;
 
@@ -38,6 +39,7 @@ struct Inside {
     stored: u64,
     events: Vec<Recorded>,
     audit: Vec<AuditEntry>,
+    grants: Vec<GrantRow>,
     /// A commit has failed or was abandoned: what is stored is not what the state was made of.
     broken: bool,
 }
@@ -57,6 +59,7 @@ impl Journal {
             stored,
             events: Vec::new(),
             audit: Vec::new(),
+            grants: Vec::new(),
             broken: false,
         };
         Self {
@@ -94,26 +97,36 @@ impl Journal {
         self.inside().state.turn_end = None;
     }
 
+    /// Takes a permission for good, to be kept with the answer it came with.
+    pub(crate) fn give(&self, grant: GrantRow) {
+        self.inside().grants.push(grant);
+    }
+
     async fn store(&self) -> Result<(), Error> {
-        let (expected, events, rows) = {
+        let (expected, events, rows, given) = {
             let mut inside = self.inside();
             if inside.broken {
                 return Err(Error::Record(BROKEN.into()));
             }
             let events = Arc::new(std::mem::take(&mut inside.events));
             let rows = Arc::new(std::mem::take(&mut inside.audit));
-            if events.is_empty() && rows.is_empty() {
+            let given = std::mem::take(&mut inside.grants);
+            if events.is_empty() && rows.is_empty() && given.is_empty() {
                 return Ok(());
             }
             // Until the store has answered, nobody knows what became of them; if this future fails
             // or is dropped, only opening the session again finds out.
             inside.broken = true;
-            (inside.stored, events, rows)
+            (inside.stored, events, rows, given)
         };
-        let reads = Arc::new(self.gate.take_reads());
+        let (reads, uses) = (self.gate.take_reads(), self.gate.take_uses());
         let (session, written) = (self.session, Arc::clone(&events));
         let stored = self.store.write(move |tx| {
             audit::count_reads(tx, &reads)?;
+            grants::count_uses(tx, &uses)?;
+            for grant in &given {
+                grants::give(tx, grant)?;
+            }
             events::append(tx, session, expected, &written, &rows)
         });
         stored

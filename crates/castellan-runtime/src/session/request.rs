@@ -1,7 +1,7 @@
 //! What a model is shown of a session: a pure function of its state.
 
 use castellan_core::event::Summarizer;
-use castellan_core::{Message, token};
+use castellan_core::{Message, PictureRef, token};
 
 use super::state::{Entry, State};
 
@@ -32,7 +32,11 @@ fn shown(entries: &[Entry]) -> Vec<Message> {
     let mut messages = Vec::new();
     for entry in entries {
         match entry {
-            Entry::User(text) => said(&mut messages, text),
+            Entry::User { text, pictures } => {
+                said(&mut messages, text);
+                let shown = pictures.iter().map(|one| picture("attached picture", one));
+                messages.extend(shown);
+            }
             Entry::Notice(text) => noticed(&mut messages, text),
             Entry::Summary { text, by } => said(&mut messages, &framed(text, *by)),
             Entry::Assistant {
@@ -56,6 +60,12 @@ fn shown(entries: &[Entry]) -> Vec<Message> {
                         is_error: call.result.as_ref().is_none_or(|result| result.is_error),
                     }
                 }));
+                // Behind all results: many servers take no picture inside of one.
+                for call in calls {
+                    let pictures = call.result.iter().flat_map(|result| &result.pictures);
+                    let caption = format!("picture of a {} result", call.name());
+                    messages.extend(pictures.map(|one| picture(&caption, one)));
+                }
             }
         }
     }
@@ -80,6 +90,14 @@ fn framed(summary: &str, by: Summarizer) -> String {
 
 /// What begins every word of our own in the conversation.
 const MARK: &str = "[castellan:";
+
+fn picture(caption: &str, picture: &PictureRef) -> Message {
+    Message::Picture {
+        caption: format!("{caption}: {picture}"),
+        picture: picture.clone(),
+        data: None,
+    }
+}
 
 /// Adds what a person said. Two messages in a row happen after a turn that came to nothing; many
 /// chat templates insist on alternation, so they become one.

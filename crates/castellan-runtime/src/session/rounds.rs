@@ -185,6 +185,7 @@ mod tests {
         call.result = Some(CallResult {
             output: result.into(),
             is_error: result.starts_with('!'),
+            pictures: vec![],
         });
         call
     }

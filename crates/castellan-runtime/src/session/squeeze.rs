@@ -233,6 +233,7 @@ mod tests {
         call.result = (!is_open).then(|| CallResult {
             output: "x".repeat(bytes),
             is_error: false,
+            pictures: vec![],
         });
         Entry::Assistant {
             text: String::new(),
@@ -248,7 +249,10 @@ mod tests {
         let text = || "x".repeat(1_000);
         for (number, kind) in conversation.chars().enumerate() {
             state.entries.push(match kind {
-                'u' => Entry::User(text()),
+                'u' => Entry::User {
+                    text: text(),
+                    pictures: vec![],
+                },
                 'n' => Entry::Notice(text()),
                 's' => Entry::Summary {
                     text: text(),

@@ -11,7 +11,9 @@ use castellan_core::event::{Answer, Purpose, Summarizer, TurnEnd};
 use castellan_core::message::{IssuedCall, Reasoning};
 use castellan_core::model::Finish;
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
-use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
+use castellan_core::{
+    CallId, Caller, CycleId, EffectStatus, Event, PictureRef, Recorded, Timestamp,
+};
 use castellan_gate::Asked;
 
 use super::rounds::Rounds;
@@ -24,6 +26,8 @@ pub struct CallResult {
     pub output: String,
     /// Whether it reports a failure.
     pub is_error: bool,
+    /// Pictures that belong to it.
+    pub pictures: Vec<PictureRef>,
 }
 
 /// A call and how far it has come.
@@ -37,8 +41,12 @@ pub struct CallState {
     pub read_only: bool,
     /// What a person was last asked about it.
     pub asked: Option<Asked>,
-    /// What a person decided.
+    /// When they were asked.
+    pub asked_at: Timestamp,
+    /// What was decided.
     pub answer: Option<Answer>,
+    /// Who decided.
+    pub answered_by: Option<String>,
     /// Whether it was recorded as started.
     pub started: bool,
     /// What it came to.
@@ -53,7 +61,9 @@ impl CallState {
             name: None,
             read_only: false,
             asked: None,
+            asked_at: Timestamp(0),
             answer: None,
+            answered_by: None,
             started: false,
             result: None,
         }
@@ -80,7 +90,12 @@ impl CallState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// Someone spoke.
-    User(String),
+    User {
+        /// The words.
+        text: String,
+        /// Pictures that came with them.
+        pictures: Vec<PictureRef>,
+    },
     /// The model answered.
     Assistant {
         /// The words.
@@ -222,7 +237,7 @@ impl State {
             self.last_seq = seq;
         }
         match &recorded.event {
-            Event::UserTurn { text } => self.said(text),
+            Event::UserTurn { text, pictures } => self.said(text, pictures),
             Event::Notice { text } => {
                 if let Some(nothing) = &mut self.nothing {
                     nothing.is_told = true;
@@ -269,23 +284,29 @@ impl State {
                     };
                     self.on_call(item.call_id, |call| {
                         call.asked = Some(asked);
+                        call.asked_at = recorded.ts;
                         call.answer = None;
+                        call.answered_by = None;
                     });
                 }
             }
             Event::ApprovalResolved {
-                cycle_id, answers, ..
-            } => self.decided(*cycle_id, answers),
+                cycle_id,
+                by,
+                answers,
+            } => self.decided(*cycle_id, by, answers),
             Event::ToolResult {
                 call_id,
                 output,
                 is_error,
                 session_effects,
+                pictures,
                 ..
             } => {
                 let result = CallResult {
                     output: output.clone(),
                     is_error: *is_error,
+                    pictures: pictures.clone(),
                 };
                 self.ended(*call_id, result, session_effects);
             }
@@ -334,8 +355,11 @@ impl State {
         }
     }
 
-    fn said(&mut self, text: &str) {
-        self.entries.push(Entry::User(text.to_owned()));
+    fn said(&mut self, text: &str, pictures: &[PictureRef]) {
+        self.entries.push(Entry::User {
+            text: text.to_owned(),
+            pictures: pictures.to_vec(),
+        });
         self.turn_begins();
     }
 
@@ -361,7 +385,7 @@ impl State {
     }
 
     /// An answer to an earlier round says nothing about the present one.
-    fn decided(&mut self, cycle_id: CycleId, answers: &[Answer]) {
+    fn decided(&mut self, cycle_id: CycleId, by: &str, answers: &[Answer]) {
         for answer in answers {
             self.on_call(answer.call_id, |call| {
                 if call
@@ -370,6 +394,7 @@ impl State {
                     .is_some_and(|asked| asked.cycle_id == cycle_id)
                 {
                     call.answer = Some(answer.clone());
+                    call.answered_by = Some(by.to_owned());
                 }
             });
         }

@@ -194,5 +194,6 @@ fn pending(call: &CallState) -> Pending {
         prepared: call.name.is_some(),
         asked: call.asked.clone(),
         answer: call.answer.clone(),
+        answered_by: call.answered_by.clone(),
     }
 }

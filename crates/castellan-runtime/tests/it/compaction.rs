@@ -120,7 +120,7 @@ fn assert_well_formed(messages: &[Message]) {
                 assert!(waiting.is_empty() && spoke != "user", "{messages:?}");
                 spoke = "user";
             }
-            Message::System { .. } => {}
+            Message::System { .. } | Message::Picture { .. } => {}
         }
     }
     assert!(waiting.is_empty(), "{messages:?}");

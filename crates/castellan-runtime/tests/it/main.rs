@@ -8,6 +8,7 @@ mod budget;
 mod circles;
 mod compaction;
 mod crash;
+mod decisions;
 mod empty;
 mod live;
 mod notices;

@@ -14,7 +14,8 @@ use castellan_core::{
     Outcome, Recorded, SessionId, Tool,
 };
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings};
-use castellan_gate::{Catalog, Permission};
+use castellan_gate::policy::NoProjectRules;
+use castellan_gate::{Catalog, Guards, Permission};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Limits, Parts, Session};
@@ -208,6 +209,10 @@ fn parts(
             timeout: Duration::from_secs(60),
             spill: folder.join("spill"),
         },
+        guards: Guards {
+            grants: Some(store.clone()),
+            ..Guards::default()
+        },
     });
     Parts {
         store,
@@ -222,6 +227,8 @@ fn parts(
             grants: vec![],
             skip: true,
         },
+        rules: Arc::new(NoProjectRules),
+        patience: None,
         limits: Limits::turns(10),
         compact_at: 0.8,
         prices: BTreeMap::new(),

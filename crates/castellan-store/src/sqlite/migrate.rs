@@ -6,9 +6,10 @@ use super::connection::{Connection, Purpose, failure};
 use crate::error::{Error, Result};
 
 /// Every step, in order. A step that has been released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!(
-    "../../migrations/sqlite/0001_sessions_events_audit.sql"
-)];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_sessions_events_audit.sql"),
+    include_str!("../../migrations/sqlite/0002_grants.sql"),
+];
 
 /// The newest schema version this program knows.
 #[expect(

@@ -8,12 +8,13 @@ use std::task::Poll;
 use castellan_core::event::State;
 use castellan_core::{Event, Timestamp};
 use castellan_store::audit::{self, ReadCount};
+use castellan_store::grants::{self, Filter, Use};
 use castellan_store::{Error, ErrorKind, Result, Store, Tx, Value, events, sessions};
 use futures::future::join_all;
 use futures::poll;
 
 use crate::sample::{
-    Counting, Place, SqlitePlace, entry, idle, recorded, request, session, start, user,
+    Counting, Place, SqlitePlace, entry, granted, idle, recorded, request, session, start, user,
 };
 
 pub(crate) type Write<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -527,6 +528,124 @@ async fn a_sound_store_passes_its_check(place: &impl Place) {
     assert_eq!(checked.schema, castellan_store::SCHEMA);
 }
 
+async fn a_grant_is_kept_once_per_place(place: &impl Place) {
+    let store = place.open();
+    let ids = Counting::from(7);
+    let rows = [
+        granted(&ids, "bash:cargo test", grants::Place::Everywhere),
+        granted(&ids, "bash:cargo test", grants::Place::Project("/p".into())),
+        granted(&ids, "bash:cargo test", grants::Place::Session(session(1))),
+        granted(&ids, "bash:cargo test", grants::Place::Everywhere),
+    ];
+    let mut made = Vec::new();
+    for row in rows.clone() {
+        made.push(store.write(move |tx| grants::give(tx, &row)).await.unwrap());
+    }
+    assert_eq!(made, [true, true, true, false]);
+    let page = store
+        .read(|tx| grants::list(tx, &Filter::default(), 2))
+        .await
+        .unwrap();
+    assert_eq!((page.rows.len(), page.total), (2, 3));
+    let filter = Filter {
+        project: Some("/p".into()),
+        session: None,
+    };
+    let of_project = store
+        .read(move |tx| grants::list(tx, &filter, 10))
+        .await
+        .unwrap();
+    assert_eq!(of_project.rows, [rows[1].clone()]);
+}
+
+async fn a_grant_holds_where_it_was_given_and_nowhere_else(place: &impl Place) {
+    let store = place.open();
+    let ids = Counting::from(7);
+    for row in [
+        granted(&ids, "everywhere", grants::Place::Everywhere),
+        granted(&ids, "project", grants::Place::Project("/p".into())),
+        granted(&ids, "session", grants::Place::Session(session(1))),
+    ] {
+        store.write(move |tx| grants::give(tx, &row)).await.unwrap();
+    }
+    for (id, folder, expected) in [
+        (None, None, vec!["everywhere"]),
+        (Some(session(2)), Some("/p/sub"), vec!["everywhere"]),
+        (Some(session(2)), Some("/p"), vec!["everywhere", "project"]),
+        (Some(session(1)), Some("/P"), vec!["everywhere", "session"]),
+    ] {
+        let rows = store
+            .read(move |tx| grants::in_force(tx, id, folder.map(std::path::Path::new)))
+            .await
+            .unwrap();
+        let texts: Vec<String> = rows.iter().map(|row| row.grant.to_string()).collect();
+        assert_eq!(texts, expected, "{id:?} {folder:?}");
+    }
+}
+
+async fn a_revoked_grant_is_gone_and_its_uses_with_it(place: &impl Place) {
+    let store = place.open();
+    let ids = Counting::from(7);
+    let row = granted(&ids, "bash", grants::Place::Everywhere);
+    let id = row.id;
+    store.write(move |tx| grants::give(tx, &row)).await.unwrap();
+    for (calls, last) in [(2, 500), (1, 300)] {
+        let uses = [Use {
+            id,
+            calls,
+            last: Timestamp(last),
+        }];
+        store
+            .write(move |tx| grants::count_uses(tx, &uses))
+            .await
+            .unwrap();
+    }
+    let find = |text: String| store.read(move |tx| grants::find(tx, &text));
+    let found = find(id.to_string()).await.unwrap();
+    assert_eq!((found.uses, found.last_used), (3, Some(Timestamp(500))));
+    assert!(store.write(move |tx| grants::revoke(tx, id)).await.unwrap());
+    assert!(!store.write(move |tx| grants::revoke(tx, id)).await.unwrap());
+    let uses = [Use {
+        id,
+        calls: 1,
+        last: Timestamp(900),
+    }];
+    store
+        .write(move |tx| grants::count_uses(tx, &uses))
+        .await
+        .unwrap();
+    assert_eq!(
+        find(id.to_string()).await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+}
+
+async fn a_grant_is_found_by_the_beginning_of_its_id(place: &impl Place) {
+    let store = place.open();
+    let ids = Counting::from(7);
+    let rows = ["a", "b"].map(|text| granted(&ids, text, grants::Place::Everywhere));
+    for row in rows.clone() {
+        store.write(move |tx| grants::give(tx, &row)).await.unwrap();
+    }
+    let find = |text: String| store.read(move |tx| grants::find(tx, &text));
+    let whole = rows[0].id.to_string();
+    assert_eq!(find(whole.clone()).await.unwrap(), rows[0]);
+    assert_eq!(find(whole.replace("grant_", "")).await.unwrap(), rows[0]);
+    for (text, kind) in [
+        ("grant_00000000", ErrorKind::Ambiguous),
+        ("grant_0", ErrorKind::Invalid),
+        ("bash", ErrorKind::Invalid),
+        ("grant_ffffff", ErrorKind::NotFound),
+    ] {
+        assert_eq!(find(text.into()).await.unwrap_err().kind(), kind, "{text}");
+    }
+    let gone = store
+        .write(|tx| grants::revoke_all(tx, &Filter::default()))
+        .await
+        .unwrap();
+    assert_eq!(gone.len(), 2);
+}
+
 macro_rules! on_sqlite {
     ($($test:ident),+ $(,)?) => {
         mod on_sqlite {
@@ -562,5 +681,9 @@ on_sqlite!(
     a_session_is_listed_as_its_events_tell,
     a_session_is_found_by_the_beginning_of_its_id,
     reads_are_counted_per_caller_and_minute,
+    a_grant_is_kept_once_per_place,
+    a_grant_holds_where_it_was_given_and_nowhere_else,
+    a_revoked_grant_is_gone_and_its_uses_with_it,
+    a_grant_is_found_by_the_beginning_of_its_id,
     a_sound_store_passes_its_check,
 );

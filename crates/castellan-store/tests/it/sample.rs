@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use castellan_core::caller::{Caller, Principal, Surface};
 use castellan_core::event::{Purpose, State, TurnEnd};
-use castellan_core::id::AuditId;
+use castellan_core::id::{AuditId, GrantId};
 use castellan_core::{CallId, Event, Ids, Recorded, SessionId, Timestamp};
 use castellan_store::audit::AuditEntry;
+use castellan_store::grants::{self, GrantRow};
 use castellan_store::{Settings, Store};
 use uuid::Uuid;
 
@@ -61,7 +62,14 @@ pub(crate) fn start(session: SessionId, ts: i64) -> Recorded {
 
 pub(crate) fn user(session: SessionId, ts: i64, text: &str) -> Recorded {
     let text = text.to_owned();
-    recorded(session, ts, Event::UserTurn { text })
+    recorded(
+        session,
+        ts,
+        Event::UserTurn {
+            text,
+            pictures: Vec::new(),
+        },
+    )
 }
 
 pub(crate) fn request(session: SessionId, ts: i64, model: &str) -> Recorded {
@@ -97,6 +105,20 @@ pub(crate) fn entry(ids: &dyn Ids, ts: i64, caller: &str) -> AuditEntry {
         code: Some("TOOL_FAILED".to_owned()),
         duration_ms: 12,
         params: "cargo test".to_owned(),
+    }
+}
+
+pub(crate) fn granted(ids: &dyn Ids, text: &str, place: grants::Place) -> GrantRow {
+    GrantRow {
+        id: GrantId::mint(ids),
+        grant: text.parse().unwrap(),
+        place,
+        who: "anna".to_owned(),
+        surface: "interactive".to_owned(),
+        session: Some(session(1)),
+        given: Timestamp(100),
+        uses: 0,
+        last_used: None,
     }
 }
 

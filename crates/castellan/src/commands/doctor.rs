@@ -1,18 +1,24 @@
 //! `castellan doctor`: looks at everything a session needs and says what is wrong with it.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::CancelSource;
+use castellan_gate::policy::ProjectRules as _;
 use castellan_host::Environment;
 use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
 
-use crate::config::Config;
+use crate::config::{Config, PROJECT_RULES, RulesInProject};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::{Choice, search};
 use crate::output::line;
-use crate::wiring::open_store;
+use crate::wiring::{build_catalog, build_guards, open_store, sandbox};
+
+/// How many writable folders are named.
+const FOLDERS: usize = 8;
 
 /// What one look came to.
 enum Finding {
@@ -34,16 +40,10 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
         ("secrets", secrets(&environment)),
     ];
     let config = config.unwrap_or_default();
+    findings.push(("rules", rules(&environment, &home, &config)));
     findings.push(("database", database(&home, &config).await));
     findings.push(("shell", shell(&environment).await));
-    findings.push((
-        "sandbox",
-        Finding::Note(
-            "none: what bash runs may do all that you may do; --yes-to and --skip-permissions \
-             decide whether it runs"
-                .to_owned(),
-        ),
-    ));
+    findings.push(("sandbox", enclosure(&config, &home, &environment).await));
     findings.push(("model", model(&environment, &config).await));
     let mut bad = 0;
     for (name, finding) in findings {
@@ -98,6 +98,42 @@ fn configuration(home: &Home, error: Option<&CommandError>) -> Finding {
     }
 }
 
+/// The user's rules and hooks, and the rules of the project in the current folder.
+fn rules(environment: &Environment, home: &Home, config: &Config) -> Finding {
+    let shell = Shell::new(HelperCommand::own());
+    let found = build_catalog(environment, home, config, &shell).and_then(|catalog| {
+        let catalog = Arc::new(catalog);
+        let guards = build_guards(environment, home, config, &catalog, &shell)?;
+        let project = RulesInProject {
+            catalog,
+            home: environment.home().map(Path::to_owned),
+        };
+        Ok((guards, project.read(environment.cwd())?))
+    });
+    match found {
+        Err(error) => Finding::Bad(error.text()),
+        Ok((guards, project)) => {
+            let mut text = format!(
+                "{}, {}",
+                counted(guards.policy.len(), "rule"),
+                counted(guards.hooks.len(), "hook")
+            );
+            if !project.is_empty() {
+                text.push_str(&format!(
+                    "; {} in {PROJECT_RULES} of this folder",
+                    counted(project.len(), "rule")
+                ));
+            }
+            Finding::Good(text)
+        }
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 fn secrets(environment: &Environment) -> Finding {
     match environment.hidden() {
         Hidden::Yes => Finding::Good("children can't read this process's environment".to_owned()),
@@ -142,6 +178,51 @@ async fn shell(environment: &Environment) -> Finding {
         }
         Ok(report) => Finding::Bad(format!("a trial command ended with {:?}", report.end)),
         Err(error) => Finding::Bad(CommandError::failed(error).text()),
+    }
+}
+
+/// Which sandbox works here for commands in the current folder, what it protects and what not.
+async fn enclosure(config: &Config, home: &Home, environment: &Environment) -> Finding {
+    let shell = Shell::new(HelperCommand::own());
+    let sandbox = sandbox(config, home, &shell, environment).await;
+    let workspace = environment.cwd();
+    let mut lines = vec![sandbox.line(workspace)];
+    if sandbox.rung().is_some() {
+        let folders = sandbox.write(workspace);
+        let mut names: Vec<String> = folders
+            .iter()
+            .take(FOLDERS)
+            .map(|folder| folder.display().to_string())
+            .collect();
+        if folders.len() > FOLDERS {
+            names.push(format!("{} more", folders.len() - FOLDERS));
+        }
+        lines.push(format!("commands may write {}", names.join(", ")));
+        lines.push(
+            "they may read everything else but castellan's own folders, and talk to local \
+             sockets (docker, D-Bus), through which others may write for them"
+                .to_owned(),
+        );
+    } else {
+        lines.push(
+            "what bash runs may do all that you may do; --yes-to and --skip-permissions decide \
+             whether it runs"
+                .to_owned(),
+        );
+    }
+    if sandbox.rung().is_some() {
+        lines.extend(
+            sandbox
+                .passed_over()
+                .iter()
+                .map(|why| format!("not used: {why}")),
+        );
+    }
+    let text = lines.join("\n");
+    match sandbox.demand(workspace) {
+        Err(error) => Finding::Bad(format!("{}\n{text}", CommandError::failed(error).text())),
+        Ok(()) if sandbox.is_whole(workspace) => Finding::Good(text),
+        Ok(()) => Finding::Note(text),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use castellan_core::event::{Purpose, TurnEnd};
+use castellan_core::event::{ApprovalItem, Purpose, TurnEnd};
 use castellan_core::model::Finish;
 use castellan_core::text::plain;
 use castellan_core::{
@@ -13,10 +13,12 @@ use castellan_core::{
 use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Limits, Session, TurnOutcome};
-use castellan_store::{Store, audit};
+use castellan_store::{Store, audit, sessions};
+use castellan_tools::bash::OUTSIDE_SANDBOX;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
+use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
@@ -37,6 +39,9 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
+    if prompt.is_none() && !args.attach.is_empty() {
+        return Err(CommandError::usage("--attach needs a prompt to go with"));
+    }
     if resumed.is_some() && args.cwd.is_some() {
         return Err(
             CommandError::usage("--cwd can't change where a stored session works")
@@ -44,8 +49,13 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         );
     }
     let cwd = working_folder(world, &args)?;
+    let workspace = match resumed {
+        Some(id) => store.read(move |tx| sessions::get(tx, id)).await?.cwd,
+        None => cwd.clone(),
+    };
+    let enclosed = world.demand_sandbox(&workspace).await?;
     let chosen = model::choose(world, &args.model).await?;
-    let view = Arc::new(View::new(args.json, Arc::clone(&world.clock)));
+    let view = Arc::new(View::new(args.json, Arc::clone(&world.clock), enclosed));
     let parts = world.session(
         store.clone(),
         chosen,
@@ -58,7 +68,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         None => Session::begin(parts, &cwd, &world.user())?,
     };
     match prompt {
-        Some(text) => session.say(text),
+        Some(text) => say(world, &mut session, text, &args).await?,
         None => session.take_up()?,
     }
     let stop = Arc::new(CancelSource::new());
@@ -76,11 +86,30 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     end.and(printed)
 }
 
+/// Says the prompt with what is attached to it.
+async fn say(
+    world: &World,
+    session: &mut Session,
+    mut text: String,
+    args: &Exec,
+) -> Result<(), CommandError> {
+    let mut pictures = Vec::new();
+    for file in &args.attach {
+        let path = world.environment.cwd().join(file);
+        match attach(&path, Arc::clone(&world.parser), &session.album()).await? {
+            Attachment::Text(block) => text = format!("{text}\n\n{block}"),
+            Attachment::Picture(picture) => pictures.push(picture),
+        }
+    }
+    session.say_with(text, pictures);
+    Ok(())
+}
+
 /// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
 fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
     for grant in grants {
-        let mut names = world.catalog.specs().map(|spec| spec.name.as_str());
-        if !names.any(|name| grant.names(name)) {
+        let names = world.catalog.specs().map(|spec| spec.name.as_str());
+        if !names.chain([OUTSIDE_SANDBOX]).any(|name| grant.names(name)) {
             let known: Vec<&str> = world
                 .catalog
                 .specs()
@@ -239,7 +268,15 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
         TurnOutcome::Waiting(_) => {
             let items = session.waiting();
             let what: Vec<&str> = items.iter().map(|item| item.header.as_str()).collect();
-            let mut tools: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
+            // What goes beyond its tool's usual reach needs a permission of its own name.
+            let permission = |item: &'_ ApprovalItem| {
+                if item.label == OUTSIDE_SANDBOX {
+                    item.label.clone()
+                } else {
+                    item.name.clone()
+                }
+            };
+            let mut tools: Vec<String> = items.iter().map(permission).collect();
             tools.sort_unstable();
             tools.dedup();
             let yes = tools
@@ -250,8 +287,14 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
                 "an approval is needed and nobody can be asked: {}",
                 what.join("; ")
             );
+            // What offers no permission is not let through by one either.
+            let allow = if items.iter().any(|item| item.grants.is_empty()) {
+                "nothing allows it in advance: a person must answer".to_owned()
+            } else {
+                format!("allow it and go on: {resume}{yes}")
+            };
             Err(CommandError::new(Kind::Approval, text)
-                .hint(format!("allow it and go on: {resume}{yes}"))
+                .hint(allow)
                 .hint(format!("or ask for something else: {resume} \"…\"")))
         }
     }
@@ -270,10 +313,12 @@ struct View {
     in_line: AtomicBool,
     /// Whether the session's id has been said.
     named: AtomicBool,
+    /// What encloses commands.
+    sandbox: String,
 }
 
 impl View {
-    fn new(json: bool, clock: Arc<dyn Clock>) -> Self {
+    fn new(json: bool, clock: Arc<dyn Clock>, sandbox: String) -> Self {
         Self {
             json,
             live: !json && out_is_terminal(),
@@ -281,6 +326,7 @@ impl View {
             printer: Printer::start(),
             in_line: AtomicBool::new(false),
             named: AtomicBool::new(false),
+            sandbox,
         }
     }
 
@@ -395,6 +441,7 @@ impl Watcher for View {
             // Said once it is true that the session can be resumed.
             if is_stored && !self.named.swap(true, Ordering::Relaxed) {
                 self.note(&format!("session {}", recorded.session));
+                self.note(&self.sandbox);
             }
             if !(is_stored && matches!(recorded.event, Event::Error { .. })) {
                 self.draw(&recorded.event);

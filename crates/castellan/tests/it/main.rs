@@ -7,8 +7,14 @@
 mod bad_input;
 mod catalog;
 mod crash;
+mod decisions;
 mod exec;
 mod export;
+mod pictures;
 mod program;
+// Says `cfg(test)` again, because that is what the lints for tests go by.
+#[cfg(test)]
+mod sandbox;
 mod shell;
 mod stop;
+mod wire;

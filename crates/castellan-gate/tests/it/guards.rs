@@ -1,0 +1,613 @@
+//! Rules, hooks and standing grants on the path of a call.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use castellan_core::event::{ApprovalItem, Decision, Scope};
+use castellan_core::id::GrantId;
+use castellan_core::port::{HookEnd, HookJob, Hooks};
+use castellan_core::tool::Effect;
+use castellan_core::{Cancel, Event, Outcome, Surface, Timestamp};
+use castellan_gate::hooks::{Hook, HookEvent, HookList, Matcher};
+use castellan_gate::policy::RuleText;
+use castellan_gate::{Catalog, Guards, Handled, Policy};
+use castellan_store::grants::{self, GrantRow, Place};
+use castellan_store::{Settings, Store};
+use castellan_testkit::FakeTool;
+use futures::future::{BoxFuture, FutureExt as _};
+use serde_json::{Value, json};
+
+use crate::bench_of_tools::Bench;
+
+/// Hooks that answer as their test says, in turn, and remember what they were told.
+#[derive(Default)]
+struct Scripted {
+    answers: Mutex<VecDeque<HookEnd>>,
+    told: Mutex<Vec<(String, Value)>>,
+}
+
+impl Hooks for Scripted {
+    fn run(&self, job: HookJob, cancel: Cancel) -> BoxFuture<'_, HookEnd> {
+        let input = serde_json::from_str(&job.input).unwrap();
+        self.told.lock().unwrap().push((job.command, input));
+        let answer = self.answers.lock().unwrap().pop_front();
+        match answer {
+            Some(answer) => futures::future::ready(answer).boxed(),
+            // One that hangs.
+            None => cancel.map(|()| HookEnd::Cancelled).boxed(),
+        }
+    }
+}
+
+impl Scripted {
+    fn told(&self) -> Vec<(String, Value)> {
+        self.told.lock().unwrap().clone()
+    }
+}
+
+fn exits(code: i32, stdout: &Value, stderr: &str) -> HookEnd {
+    let stdout = if stdout.is_null() {
+        String::new()
+    } else {
+        stdout.to_string()
+    };
+    HookEnd::Exited {
+        code,
+        stdout: stdout.into_bytes(),
+        stderr: stderr.into(),
+    }
+}
+
+fn says(stdout: Value) -> HookEnd {
+    exits(0, &stdout, "")
+}
+
+fn silent() -> HookEnd {
+    says(Value::Null)
+}
+
+fn hook(event: HookEvent, matcher: &str, command: &str) -> Hook {
+    Hook {
+        event,
+        matcher: Matcher::new(matcher).unwrap(),
+        command: command.to_owned(),
+        timeout: Duration::from_secs(10),
+    }
+}
+
+/// `bash`, which says what it was given; `look`, which only reads; `revoke`, of high impact.
+fn tools() -> Vec<FakeTool> {
+    let said = |args: serde_json::Map<String, Value>| async move {
+        Outcome::read(format!("ran {}", Value::Object(args)))
+    };
+    let mut tools = vec![
+        FakeTool::new("bash", Effect::Executes, move |args, _| said(args)),
+        FakeTool::new("look", Effect::ReadOnly, move |args, _| said(args)),
+        FakeTool::new("revoke", Effect::HighImpact, move |args, _| said(args)),
+    ];
+    for tool in &mut tools {
+        tool.spec.surfaces = Surface::ALL.to_vec();
+    }
+    tools
+}
+
+fn hooked(hooks: Vec<Hook>, answers: Vec<HookEnd>) -> (Bench, Arc<Scripted>) {
+    let runner = Arc::new(Scripted {
+        answers: Mutex::new(answers.into()),
+        ..Scripted::default()
+    });
+    let guards = Guards {
+        hooks: HookList::new(hooks, Arc::clone(&runner) as _),
+        ..Guards::default()
+    };
+    (Bench::guarded(tools(), guards), runner)
+}
+
+fn before(answers: Vec<HookEnd>) -> (Bench, Arc<Scripted>) {
+    let hooks = (1..=answers.len().max(1))
+        .map(|number| hook(HookEvent::PreTool, "", &format!("h{number}")))
+        .collect();
+    hooked(hooks, answers)
+}
+
+async fn one(bench: &Bench, tool: &str, arguments: Value) -> Handled {
+    let call = bench.call(tool, arguments.to_string());
+    bench.handle(&[call]).await.unwrap()
+}
+
+/// What a person is asked.
+fn question(bench: &Bench) -> ApprovalItem {
+    let events = bench.memory.events();
+    let items = events.into_iter().rev().find_map(|event| match event {
+        Event::ApproveRequest { items, .. } => Some(items),
+        _ => None,
+    });
+    items.unwrap().remove(0)
+}
+
+/// What policy said, in order: who and what.
+fn policies(bench: &Bench) -> Vec<(String, Decision)> {
+    let policy = |event| match event {
+        Event::Policy { by, decision, .. } => Some((by, decision)),
+        _ => None,
+    };
+    bench
+        .memory
+        .events()
+        .into_iter()
+        .filter_map(policy)
+        .collect()
+}
+
+#[tokio::test]
+async fn a_hook_denies_with_a_reason_that_the_model_reads() {
+    let (bench, runner) = before(vec![exits(2, &Value::Null, "no pushes today\n")]);
+    assert_eq!(
+        one(&bench, "bash", json!({"text": "git push"})).await,
+        Handled::Finished
+    );
+    let (_, outcome, output) = bench.memory.results().remove(0);
+    assert_eq!(outcome, "denied");
+    assert!(
+        output.contains("hook h1") && output.contains("no pushes today"),
+        "{output}"
+    );
+    assert!(output.contains("useless"), "{output}");
+    let (command, told) = runner.told().remove(0);
+    assert_eq!(command, "h1");
+    assert_eq!(told["hook_event_name"], "PreToolUse");
+    assert_eq!(told["tool_name"], "Bash");
+    assert_eq!(told["tool"], "bash");
+    assert_eq!(told["tool_input"], json!({"text": "git push"}));
+    let expected = ("hook h1".to_owned(), Decision::Deny);
+    assert_eq!(policies(&bench), [expected.clone(), expected]);
+}
+
+#[tokio::test]
+async fn a_hook_allows_what_would_be_asked_and_asks_about_what_would_run() {
+    let (bench, _) = before(vec![says(json!({"decision": "allow"}))]);
+    assert_eq!(
+        one(&bench, "bash", json!({"text": "ls"})).await,
+        Handled::Finished
+    );
+    let (bench, _) = before(vec![says(json!({"decision": "ask", "reason": "hm"}))]);
+    assert!(matches!(
+        one(&bench, "look", json!({})).await,
+        Handled::Waiting(_)
+    ));
+    assert!(question(&bench).reason.contains("hm"));
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_needs_a_person_whatever_was_permitted() {
+    for failure in [
+        HookEnd::Broken("did not end within 10 s".to_owned()),
+        HookEnd::Broken("wrote more than 1 MiB".to_owned()),
+        HookEnd::Broken("was ended by SIGKILL".to_owned()),
+        exits(1, &json!({"decision": "allow"}), "boom"),
+        exits(127, &Value::Null, "not found"),
+        exits(0, &json!("allow"), ""),
+        says(json!({"decision": "yes"})),
+        // Says nothing of a change it makes to something the tool doesn't take.
+        says(json!({"decision": "allow", "input": {"text": 5, "more": 1}})),
+        says(json!({"input": {"number": "many"}})),
+    ] {
+        let (mut bench, _) = before(vec![failure.clone()]);
+        bench.permission.skip = true;
+        bench.permission.grants = vec!["*".parse().unwrap()];
+        let handled = one(&bench, "bash", json!({"text": "ls"})).await;
+        assert!(matches!(handled, Handled::Waiting(_)), "{failure:?}");
+        let reason = question(&bench).reason;
+        assert!(reason.contains("the hook failed"), "{reason}");
+        assert!(question(&bench).grants.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_says_nothing_leaves_the_call_as_it_is() {
+    let (bench, _) = before(vec![silent(), says(json!({}))]);
+    assert!(matches!(
+        one(&bench, "bash", json!({})).await,
+        Handled::Waiting(_)
+    ));
+    let (bench, _) = before(vec![silent()]);
+    assert_eq!(one(&bench, "look", json!({})).await, Handled::Finished);
+}
+
+#[tokio::test]
+async fn of_several_hooks_the_strictest_counts_and_all_reasons_are_kept() {
+    let (bench, runner) = before(vec![
+        exits(2, &Value::Null, "first reason"),
+        says(json!({"decision": "allow"})),
+        says(json!({"decision": "block", "reason": "third reason"})),
+    ]);
+    one(&bench, "bash", json!({"text": "ls"})).await;
+    let (_, outcome, output) = bench.memory.results().remove(0);
+    assert_eq!(outcome, "denied");
+    assert!(
+        output.contains("first reason") && output.contains("third reason"),
+        "{output}"
+    );
+    assert_eq!(runner.told().len(), 3);
+}
+
+#[tokio::test]
+async fn nothing_that_allows_lets_a_high_impact_call_through() {
+    let (mut bench, _) = before(vec![says(json!({"decision": "allow"}))]);
+    bench.permission.skip = true;
+    bench.permission.grants = vec!["*".parse().unwrap()];
+    assert!(matches!(
+        one(&bench, "revoke", json!({})).await,
+        Handled::Waiting(_)
+    ));
+    assert!(question(&bench).reason.contains("needs a person"));
+    let (bench, _) = before(vec![exits(2, &Value::Null, "never")]);
+    one(&bench, "revoke", json!({})).await;
+    assert_eq!(bench.memory.results()[0].1, "denied");
+}
+
+#[tokio::test]
+async fn a_changed_input_is_shown_recorded_and_exactly_what_runs() {
+    let (bench, runner) = before(vec![
+        says(json!({"hookSpecificOutput": {"updatedInput": {"text": "ls -l", "number": "3"}}})),
+        says(json!({"input": {"text": "ls -la", "number": 3}})),
+    ]);
+    let calls = vec![bench.call("bash", json!({"text": "ls"}).to_string())];
+    assert!(matches!(
+        bench.handle(&calls).await.unwrap(),
+        Handled::Waiting(_)
+    ));
+    let told = runner.told();
+    assert_eq!(
+        told[1].1["tool_input"],
+        json!({"text": "ls -l", "number": 3})
+    );
+    let reason = question(&bench).reason;
+    assert!(
+        reason.contains("hook h1, hook h2") && reason.contains("ls -la"),
+        "{reason}"
+    );
+    let calls = bench.answered(&calls, true, "");
+    assert_eq!(bench.handle(&calls).await.unwrap(), Handled::Finished);
+    // The hooks were heard once, though the call was judged twice.
+    assert_eq!(runner.told().len(), 2);
+    let recorded = bench
+        .memory
+        .events()
+        .into_iter()
+        .find_map(|event| match event {
+            Event::ToolPrepared {
+                arguments, repairs, ..
+            } => Some((Value::Object(arguments), repairs)),
+            _ => None,
+        });
+    let (arguments, repairs) = recorded.unwrap();
+    assert_eq!(arguments, json!({"text": "ls -la", "number": 3}));
+    assert!(
+        repairs.last().unwrap().contains("hook h1, hook h2"),
+        "{repairs:?}"
+    );
+    assert_eq!(bench.memory.results()[0].2, format!("ran {arguments}"));
+}
+
+fn deny_commands(pattern: &str) -> Policy {
+    let catalog = tools()
+        .into_iter()
+        .map(|tool| Arc::new(tool) as _)
+        .collect();
+    let catalog = Catalog::new(catalog).unwrap();
+    let text = RuleText {
+        tool: vec![],
+        domain: vec![],
+        effects: vec![],
+        caller: vec![],
+        surface: vec![],
+        command: vec![pattern.to_owned()],
+        path: vec![],
+        host: vec![],
+        action: Decision::Deny,
+        reason: "not here".to_owned(),
+        place: "config.toml:3".to_owned(),
+    };
+    Policy::new(vec![text], &catalog, None).unwrap()
+}
+
+#[tokio::test]
+async fn rules_judge_what_a_hook_made_of_a_call() {
+    let (mut bench, _) = before(vec![says(
+        json!({"decision": "allow", "input": {"text": "git push --force"}}),
+    )]);
+    bench.rules = deny_commands("git push --force");
+    one(&bench, "bash", json!({"text": "git status"})).await;
+    let (_, outcome, output) = bench.memory.results().remove(0);
+    assert_eq!(outcome, "denied");
+    assert!(
+        output.contains("policy (config.toml:3)") && output.contains("not here"),
+        "{output}"
+    );
+}
+
+#[tokio::test]
+async fn a_rule_denies_whatever_was_permitted() {
+    let mut bench = Bench::new(tools());
+    bench.rules = deny_commands("git push");
+    bench.permission.skip = true;
+    bench.permission.grants = vec!["bash".parse().unwrap(), "bash:git push".parse().unwrap()];
+    for (command, expected) in [
+        ("git push", "denied"),
+        ("bash -c 'git push'", "denied"),
+        ("git status", "done"),
+    ] {
+        one(&bench, "bash", json!({"text": command})).await;
+        let results = bench.memory.results();
+        assert_eq!(results.last().unwrap().1, expected, "{command}");
+    }
+    // What may be denied needs a person.
+    let handled = one(&bench, "bash", json!({"text": "$X push"})).await;
+    assert!(matches!(handled, Handled::Waiting(_)));
+    assert!(question(&bench).grants.is_empty());
+}
+
+#[tokio::test]
+async fn a_secret_is_a_handle_in_what_a_hook_sees() {
+    let hooks = vec![
+        hook(HookEvent::PreTool, "bash", "pre"),
+        hook(HookEvent::PostTool, "bash", "post"),
+    ];
+    let (mut bench, runner) = hooked(hooks, vec![silent(), silent()]);
+    bench.permission.skip = true;
+    let mut call = bench.call("bash", json!({"text": "ls", "token": "s3cret"}).to_string());
+    call.issued = bench.gate.conceal(Surface::Interactive, call.issued);
+    bench.handle(&[call]).await.unwrap();
+    let told = runner.told();
+    assert_eq!(told.len(), 2);
+    for (_, told) in &told {
+        assert!(!told["tool_input"].to_string().contains("s3cret"), "{told}");
+    }
+    assert!(bench.memory.results()[0].2.contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_hook_after_a_call_adds_a_note_and_changes_nothing_else() {
+    for (end, expected) in [
+        (
+            exits(2, &Value::Null, "run the formatter"),
+            "run the formatter",
+        ),
+        (
+            says(json!({"hookSpecificOutput": {"additionalContext": "see docs"}})),
+            "see docs",
+        ),
+        (
+            exits(1, &Value::Null, "boom"),
+            "it failed with exit code 1: boom",
+        ),
+        (
+            HookEnd::Broken("wrote more than 1 MiB".into()),
+            "more than 1 MiB",
+        ),
+        (says(json!({"decision": "deny", "input": {}})), ""),
+    ] {
+        let (bench, runner) = hooked(vec![hook(HookEvent::PostTool, "look", "post")], vec![end]);
+        one(&bench, "look", json!({"text": "x"})).await;
+        let (_, outcome, output) = bench.memory.results().remove(0);
+        assert_eq!(outcome, "done");
+        assert!(output.starts_with("ran {\"text\":\"x\"}"), "{output}");
+        assert!(output.contains(expected), "{output}");
+        let told = &runner.told()[0].1;
+        assert_eq!(told["hook_event_name"], "PostToolUse");
+        assert_eq!(told["tool_input"], json!({"text": "x"}));
+        assert_eq!(told["tool_response"]["output"], "ran {\"text\":\"x\"}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_while_a_hook_hangs_ends_the_call_before_it_began() {
+    let (bench, runner) = before(vec![]);
+    let call = bench.call("look", "{}");
+    let calls = [call];
+    let handling = bench.handle(&calls);
+    let stop = async {
+        while runner.told().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        bench.stop.cancel();
+    };
+    let (handled, ()) = futures::future::join(handling, stop).await;
+    assert_eq!(handled.unwrap(), Handled::Finished);
+    let (_, outcome, output) = bench.memory.results().remove(0);
+    assert_eq!(outcome, "cancelled");
+    assert!(output.contains("before it began"), "{output}");
+}
+
+#[tokio::test]
+async fn a_hook_is_about_the_tools_its_matcher_names() {
+    for (matcher, matches) in [
+        ("", true),
+        ("*", true),
+        (".*", true),
+        ("bash", true),
+        ("Bash", true),
+        ("Edit|Bash", true),
+        ("look | b*", true),
+        ("Edit|Write", false),
+        ("bas", false),
+    ] {
+        assert_eq!(
+            Matcher::new(matcher).unwrap().matches("bash"),
+            matches,
+            "{matcher}"
+        );
+    }
+    for wrong in ["a b", "|", "bash|", "(bash)"] {
+        assert!(Matcher::new(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_what_would_ask_is_denied() {
+    for surface in [Surface::Mcp, Surface::Episode] {
+        let mut bench = Bench::new(tools());
+        bench.surface = surface;
+        assert_eq!(
+            one(&bench, "bash", json!({"text": "ls"})).await,
+            Handled::Finished
+        );
+        let (_, outcome, output) = bench.memory.results().remove(0);
+        assert_eq!(outcome, "denied");
+        assert!(output.contains("needs a person"), "{output}");
+        one(&bench, "revoke", json!({})).await;
+        assert_eq!(bench.memory.results()[1].1, "denied");
+        one(&bench, "look", json!({})).await;
+        assert_eq!(bench.memory.results()[2].1, "done");
+        bench.permission.grants = vec!["bash".parse().unwrap()];
+        one(&bench, "bash", json!({"text": "ls"})).await;
+        assert_eq!(bench.memory.results()[3].1, "done");
+    }
+}
+
+/// A bench with a place for permissions, another handle to it as another process would have, and
+/// the folder both are in.
+fn with_store() -> (Bench, Store, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("castellan.db");
+    let open = || Store::open(&path, Settings::default()).unwrap();
+    let guards = Guards {
+        grants: Some(open()),
+        ..Guards::default()
+    };
+    let mut bench = Bench::guarded(tools(), guards);
+    std::fs::create_dir(folder.path().join("project")).unwrap();
+    std::fs::create_dir(folder.path().join("project/sub")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("project"), folder.path().join("link")).unwrap();
+    bench.workspace = folder.path().join("project");
+    (bench, open(), folder)
+}
+
+async fn give(store: &Store, bench: &Bench, text: &str, place: Place) -> GrantId {
+    let id = GrantId::mint(&bench.ids);
+    let row = GrantRow {
+        id,
+        grant: text.parse().unwrap(),
+        place,
+        who: "me".into(),
+        surface: "interactive".into(),
+        session: None,
+        given: Timestamp(0),
+        uses: 0,
+        last_used: None,
+    };
+    assert!(store.write(move |tx| grants::give(tx, &row)).await.unwrap());
+    id
+}
+
+#[tokio::test]
+async fn a_grant_given_elsewhere_holds_at_once_and_until_it_is_revoked() {
+    let (bench, other, _folder) = with_store();
+    let asks = || one(&bench, "bash", json!({"text": "cargo test --all"}));
+    assert!(matches!(asks().await, Handled::Waiting(_)));
+    let id = give(&other, &bench, "bash:cargo test", Place::Everywhere).await;
+    assert_eq!(asks().await, Handled::Finished);
+    assert_eq!(asks().await, Handled::Finished);
+    let uses = bench.gate.take_uses();
+    assert_eq!((uses.len(), uses[0].id, uses[0].calls), (1, id, 2));
+    other.write(move |tx| grants::revoke(tx, id)).await.unwrap();
+    assert!(matches!(asks().await, Handled::Waiting(_)));
+}
+
+#[tokio::test]
+async fn a_project_is_one_folder_however_it_is_spelled_and_not_what_lies_in_it() {
+    let (mut bench, other, folder) = with_store();
+    let real = folder.path().join("project").canonicalize().unwrap();
+    give(&other, &bench, "bash", Place::Project(real)).await;
+    for (workspace, covered) in [
+        ("project", true),
+        ("link", true),
+        ("project/sub/..", true),
+        ("project/sub", false),
+        ("", false),
+    ] {
+        bench.workspace = folder.path().join(workspace);
+        let handled = one(&bench, "bash", json!({"text": "ls"})).await;
+        assert_eq!(handled == Handled::Finished, covered, "{workspace}");
+    }
+}
+
+#[tokio::test]
+async fn several_grants_cover_a_command_together_and_each_use_is_counted() {
+    let (bench, other, _folder) = with_store();
+    give(&other, &bench, "bash:cargo test", Place::Everywhere).await;
+    give(&other, &bench, "bash:git status", Place::Everywhere).await;
+    give(&other, &bench, "bash:ls", Place::Everywhere).await;
+    let handle = |command: &str| one(&bench, "bash", json!({"text": command}));
+    assert_eq!(handle("git status && cargo test").await, Handled::Finished);
+    assert_eq!(bench.gate.take_uses().len(), 2);
+    assert!(matches!(
+        handle("git status && rm x").await,
+        Handled::Waiting(_)
+    ));
+    assert!(bench.gate.take_uses().is_empty());
+}
+
+#[tokio::test]
+async fn a_standing_grant_covers_no_high_impact_call() {
+    let (bench, other, _folder) = with_store();
+    give(&other, &bench, "revoke", Place::Everywhere).await;
+    give(&other, &bench, "*", Place::Everywhere).await;
+    assert!(matches!(
+        one(&bench, "revoke", json!({})).await,
+        Handled::Waiting(_)
+    ));
+    assert!(question(&bench).grants.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_offered_for_good_is_the_narrowest_first() {
+    let (bench, _other, _folder) = with_store();
+    for (command, expected) in [
+        ("cargo test --all", &["bash:cargo test", "bash"][..]),
+        ("cargo test && ls", &["bash"]),
+        ("echo (", &["bash"]),
+    ] {
+        one(&bench, "bash", json!({"text": command})).await;
+        assert_eq!(question(&bench).grants, expected, "{command}");
+    }
+    assert_eq!(Scope::Project.as_str(), "project");
+}
+
+#[tokio::test]
+async fn grants_that_can_not_be_read_cover_nothing_and_that_is_said() {
+    let (bench, other, _folder) = with_store();
+    other
+        .write(|tx| {
+            tx.execute(
+                "INSERT INTO grants (id, text, scope, place, who, surface, session, given, uses)
+                 VALUES ('x', 'bash', 'everywhere', '', 'me', 'interactive', NULL, 0, 0)",
+                &[],
+            )
+        })
+        .await
+        .unwrap();
+    assert!(matches!(
+        one(&bench, "bash", json!({})).await,
+        Handled::Waiting(_)
+    ));
+    let reason = question(&bench).reason;
+    assert!(reason.contains("could not be read"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_answer_that_came_too_late_is_a_denial_by_the_clock() {
+    let bench = Bench::new(tools());
+    let calls = vec![bench.call("bash", "{}")];
+    bench.handle(&calls).await.unwrap();
+    let mut calls = bench.answered(&calls, false, "nobody answered in time");
+    calls[0].answered_by = Some("timeout".into());
+    bench.handle(&calls).await.unwrap();
+    let output = bench.memory.results().remove(0).2;
+    assert!(
+        output.starts_with("Denied by timeout: nobody answered in time"),
+        "{output}"
+    );
+}

@@ -1,0 +1,188 @@
+//! `castellan grants`: permissions that were given for good.
+
+use std::path::Path;
+
+use castellan_core::id::AuditId;
+use castellan_core::{CallId, Principal, SessionId};
+use castellan_store::audit::{self, AuditEntry};
+use castellan_store::grants::{self, Filter, GrantRow, Place};
+use castellan_store::{ErrorKind, Page, Store};
+use serde_json::{Value, json};
+
+use crate::cli::{Grants, GrantsCommand, GrantsList, GrantsRevoke};
+use crate::commands::trace::resolve;
+use crate::error::CommandError;
+use crate::output::{line, note, out, table};
+use crate::wiring::World;
+
+pub(crate) async fn run(world: &World, args: &Grants) -> Result<(), CommandError> {
+    let store = world.store()?;
+    match &args.command {
+        None => list(world, &store, &args.list).await,
+        Some(GrantsCommand::List(args)) => list(world, &store, args).await,
+        Some(GrantsCommand::Revoke(args)) => revoke(world, &store, args).await,
+    }
+}
+
+/// The filter these arguments mean.
+async fn filter(
+    world: &World,
+    store: &Store,
+    project: Option<&Path>,
+    session: Option<&str>,
+) -> Result<Filter, CommandError> {
+    let session = match session {
+        Some(name) => Some(resolve(store, name).await?),
+        None => None,
+    };
+    Ok(Filter {
+        project: project.map(|folder| {
+            let folder = world.environment.cwd().join(folder);
+            // A project whose folder is gone may still have permissions to take back.
+            folder.canonicalize().unwrap_or(folder)
+        }),
+        session,
+    })
+}
+
+async fn list(world: &World, store: &Store, args: &GrantsList) -> Result<(), CommandError> {
+    let filter = filter(
+        world,
+        store,
+        args.project.as_deref(),
+        args.session.as_deref(),
+    )
+    .await?;
+    let limit = args.limit;
+    let Page { rows, total } = store
+        .read(move |tx| grants::list(tx, &filter, limit))
+        .await?;
+    let shown = rows.len() as u64;
+    if args.json {
+        let rows: Vec<Value> = rows.iter().map(as_json).collect();
+        return line(&json!({"grants": rows, "total": total}).to_string());
+    }
+    if rows.is_empty() {
+        note("no permissions were given for good; they come with an answer to a question");
+        return Ok(());
+    }
+    let head = ["ID", "GRANT", "WHERE", "GIVEN", "USED", "LAST"];
+    let mut cells = vec![head.map(str::to_owned).to_vec()];
+    cells.extend(rows.iter().map(|row| {
+        vec![
+            row.id.to_string(),
+            row.grant.to_string(),
+            place(row),
+            row.given.to_string(),
+            row.uses.to_string(),
+            row.last_used
+                .map_or_else(|| "never".to_owned(), |time| time.to_string()),
+        ]
+    }));
+    out(&table(&cells))?;
+    if shown < total {
+        note(&format!("{shown} of {total} grants; --limit shows more"));
+    }
+    Ok(())
+}
+
+fn place(row: &GrantRow) -> String {
+    match &row.place {
+        Place::Session(id) => id.to_string(),
+        Place::Project(folder) => folder.display().to_string(),
+        Place::Everywhere => "everywhere".to_owned(),
+    }
+}
+
+fn as_json(row: &GrantRow) -> Value {
+    let (session, project) = match &row.place {
+        Place::Session(id) => (Some(*id), None),
+        Place::Project(folder) => (None, Some(folder)),
+        Place::Everywhere => (None, None),
+    };
+    json!({
+        "id": row.id, "grant": row.grant, "scope": row.place.scope(), "session": session,
+        "project": project, "given_by": row.who, "surface": row.surface, "given_in": row.session,
+        "given": row.given, "uses": row.uses, "last_used": row.last_used,
+    })
+}
+
+async fn revoke(world: &World, store: &Store, args: &GrantsRevoke) -> Result<(), CommandError> {
+    let mut rows = Vec::new();
+    if args.ids.is_empty() {
+        let filter = filter(
+            world,
+            store,
+            args.all_project.as_deref(),
+            args.all_session.as_deref(),
+        )
+        .await?;
+        let found = store
+            .read(move |tx| grants::list(tx, &filter, u32::MAX))
+            .await?;
+        rows.extend(found.rows);
+        if rows.is_empty() {
+            note("there are none to take back");
+            return Ok(());
+        }
+    }
+    // All are found before any is taken back: a mistyped id must not leave half of it done.
+    for id in &args.ids {
+        let wanted = id.clone();
+        let found = store.read(move |tx| grants::find(tx, &wanted)).await;
+        rows.push(found.map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::Ambiguous | ErrorKind::Invalid => {
+                CommandError::usage(error).hint("castellan grants list shows them with their ids")
+            }
+            _ => error.into(),
+        })?);
+    }
+    rows.sort_by_key(|row| row.id);
+    rows.dedup_by_key(|row| row.id);
+    let doomed: Vec<(GrantRow, AuditEntry)> = rows
+        .into_iter()
+        .map(|row| {
+            let entry = entry(world, &row);
+            (row, entry)
+        })
+        .collect();
+    let gone = store
+        .write(move |tx| {
+            let mut gone = Vec::new();
+            for (row, entry) in &doomed {
+                // Someone else may have been faster, and their row in the audit is enough.
+                if grants::revoke(tx, row.id)? {
+                    audit::append(tx, std::slice::from_ref(entry))?;
+                    gone.push(row.clone());
+                }
+            }
+            Ok(gone)
+        })
+        .await?;
+    for row in gone {
+        line(&format!("revoked {} {}", row.id, row.described()))?;
+    }
+    Ok(())
+}
+
+/// What the audit keeps of a revocation.
+fn entry(world: &World, row: &GrantRow) -> AuditEntry {
+    let session: Option<SessionId> = match &row.place {
+        Place::Session(id) => Some(*id),
+        Place::Project(_) | Place::Everywhere => None,
+    };
+    AuditEntry {
+        id: AuditId::mint(&*world.ids),
+        ts: world.clock.now(),
+        caller: Principal::Person(world.user()).to_string(),
+        claimed: None,
+        tool: "grant".to_owned(),
+        source: "interactive".to_owned(),
+        session,
+        call_id: CallId::mint(&*world.ids),
+        outcome: "done".to_owned(),
+        code: None,
+        duration_ms: 0,
+        params: format!("revoked: {}", row.described()),
+    }
+}
