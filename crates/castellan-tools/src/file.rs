@@ -3,13 +3,19 @@
 
 mod closed;
 pub mod diff;
+mod folder;
 mod mark;
 mod open;
+mod place;
 mod save;
+pub(crate) mod spec;
 pub mod text;
 
 pub use closed::Closed;
-pub use mark::{HASHED_UP_TO, load, mark, mark_of};
-pub use open::{Opened, Problem, open, resolve};
-pub(crate) use open::{explain, open_listed, require_regular};
-pub use save::{Addition, Unsaved, require_writable, save};
+pub(crate) use folder::require_folder;
+pub(crate) use mark::difference;
+pub use mark::{HASHED_UP_TO, Identity, load, mark, mark_of};
+pub use open::{Opened, Problem, open, open_resolved, require_unmoved, resolve};
+pub(crate) use open::{explain, open_listed, require_regular, shown};
+pub use place::{Place, Spelling};
+pub use save::{Unsaved, append, replace, require_writable};

@@ -77,6 +77,9 @@ pub(crate) struct ToolsConfig {
     /// Seconds a question may stay open before it counts as denied; without it, for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) approval_timeout: Option<u64>,
+    /// Variables that commands get beyond the usual ones: `NAME`, or `PREFIX_*`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) environment: Vec<String>,
 }
 
 impl Default for ToolsConfig {
@@ -85,6 +88,7 @@ impl Default for ToolsConfig {
             timeout: 120,
             parallel: 4,
             approval_timeout: None,
+            environment: Vec::new(),
         }
     }
 }
@@ -245,9 +249,23 @@ impl Config {
                 });
             }
         }
-        if !COMPACT_AT.contains(&config.session.compact_at) {
+        config.require_sensible_limits()?;
+        for pattern in &config.tools.environment {
+            if let Some(hint) = unfit(pattern) {
+                return Err(Problem {
+                    what: format!("`tools.environment` has `{}`", pattern.escape_debug()),
+                    hint: hint.to_owned(),
+                });
+            }
+        }
+        Ok(config)
+    }
+
+    /// Refuses parts and prices that are none.
+    fn require_sensible_limits(&self) -> Result<(), Problem> {
+        if !COMPACT_AT.contains(&self.session.compact_at) {
             return Err(Problem {
-                what: format!("`session.compact_at` is {}", config.session.compact_at),
+                what: format!("`session.compact_at` is {}", self.session.compact_at),
                 hint: format!(
                     "it is a part of the context window, from {} to {}",
                     COMPACT_AT.start(),
@@ -255,7 +273,7 @@ impl Config {
                 ),
             });
         }
-        for (name, model) in &config.models {
+        for (name, model) in &self.models {
             let prices = model
                 .price
                 .into_iter()
@@ -267,7 +285,7 @@ impl Config {
                 });
             }
         }
-        Ok(config)
+        Ok(())
     }
 
     /// The configuration as TOML, without any key.
@@ -290,6 +308,25 @@ impl Config {
 
 /// Below this a conversation would be made shorter all the time.
 const COMPACT_AT: std::ops::RangeInclusive<f64> = 0.1..=1.0;
+/// What to write instead of a pattern that names no variable.
+fn unfit(pattern: &str) -> Option<&'static str> {
+    let name = pattern.strip_suffix('*').unwrap_or(pattern);
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if name.is_empty() && !pattern.is_empty() {
+        Some("`*` alone would hand on everything; name what commands need")
+    } else if pattern.contains('=') {
+        Some(
+            "it names variables, whose values come from the environment; leave out `=` and the value",
+        )
+    } else if name.is_empty()
+        || name.starts_with(|letter: char| letter.is_ascii_digit())
+        || !name.chars().all(fits)
+    {
+        Some("a name has letters, digits and `_`, and may end in `*`: \"DATABASE_URL\", \"AWS_*\"")
+    } else {
+        None
+    }
+}
 
 /// What stands in the place of a key.
 const HIDDEN: &str = "[hidden]";
@@ -508,6 +545,27 @@ mod tests {
             text.contains("no [models.locl]") && text.contains("`local`"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_pattern_that_names_no_variable_is_refused() {
+        let problem = |pattern| problem(&format!("[tools]\nenvironment = [{pattern:?}]\n"));
+        for (pattern, part) in [
+            ("*", "everything"),
+            ("A=1", "whose values"),
+            ("", "may end in"),
+            ("MY VAR", "may end in"),
+            ("A*B", "may end in"),
+            ("1A", "may end in"),
+        ] {
+            let text = problem(pattern);
+            assert!(
+                text.contains("tools.environment") && text.contains(part),
+                "{text}"
+            );
+        }
+        let good = "[tools]\nenvironment = [\"DATABASE_URL\", \"AWS_*\", \"_x\"]\n";
+        assert_eq!(Config::parse(good).unwrap().tools.environment.len(), 3);
     }
 
     #[test]

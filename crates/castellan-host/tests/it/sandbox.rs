@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use castellan_core::CancelSource;
+use castellan_core::port::{HookEnd, HookJob, Hooks as _};
+use castellan_host::hooks::ShellHooks;
 use castellan_host::sandbox::{HiddenFolder, Mode, Network, Rung, Sandbox, Wish};
 use castellan_host::{End, Environment, Error, ErrorKind, HelperCommand, Shell, ShellJob};
 
@@ -724,5 +726,39 @@ async fn it_holds_for_a_user_without_powers_as_well() {
             rig.sandbox.name()
         );
         assert!(matches!(ran.report.end, End::Signalled { number: 9, .. }));
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_enclosed_and_get_what_they_are_to_read() {
+    for rig in rigs(Network::Allow).await {
+        let shell = shell();
+        shell.enclose(rig.sandbox.clone());
+        let hooks = ShellHooks::new(shell, rig.environment.child_environment(&[]));
+        let project = rig.root.join("ws");
+        let hook = HookJob {
+            command: "cat > got; cat got; echo x > ../outside/new || exit 7".to_owned(),
+            cwd: project.clone(),
+            project,
+            input: "told\n".to_owned(),
+            timeout: LONG,
+        };
+        let stop = CancelSource::new();
+        match hooks.run(hook, stop.token()).await {
+            HookEnd::Exited { code, stdout, .. } => {
+                assert_eq!((code, &*stdout), (7, &b"told\n"[..]))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(!rig.root.join("outside/new").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_long_input_reaches_a_command_inside() {
+    for rig in rigs(Network::Allow).await {
+        let mut job = rig.job("wc -c");
+        job.input = Some("x".repeat(1_000_000));
+        assert_eq!(run(job).await.text.trim(), "1000000");
     }
 }

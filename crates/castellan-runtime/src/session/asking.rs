@@ -26,9 +26,11 @@ pub(super) enum Shown {
 impl Session {
     /// Asks once; the outcome where that ends the turn.
     pub(super) async fn take_turn(&self, cancel: &Cancel) -> Result<Option<TurnOutcome>, Error> {
-        for text in self.parts.notices.take(self.id()) {
-            let text = self.parts.gate.redact(text);
-            self.journal.note(Event::Notice { text });
+        for notice in self.parts.notices.take(&self.view()) {
+            self.journal.note(Event::Notice {
+                text: self.parts.gate.redact(notice.text),
+                session_effects: notice.session,
+            });
         }
         let request = self.request();
         if let Some(pressure) = self.pressure(&request) {

@@ -421,7 +421,10 @@ impl Session {
                         return Ok(TurnOutcome::Waiting(cycle_id));
                     }
                 }
-                Step::Tell(text) => self.journal.note(Event::Notice { text }),
+                Step::Tell(text) => self.journal.note(Event::Notice {
+                    text,
+                    session_effects: Vec::new(),
+                }),
                 Step::Ask => {
                     if let Some(over) = self.take_turn(&cancel).await? {
                         return Ok(over);
@@ -537,21 +540,26 @@ impl Session {
         }
     }
 
+    /// The session as its calls see it.
+    pub(super) fn view(&self) -> SessionView {
+        self.journal.read(|state| SessionView {
+            session: Some(self.id),
+            cwd: state.cwd.clone(),
+            workspace: state.workspace.clone(),
+            seen: state.seen.clone(),
+            shells: state.shells.clone(),
+            result_limit: result_limit(self.window(state)),
+        })
+    }
+
     async fn handle(
         &self,
         calls: &[castellan_gate::Pending],
         cancel: &Cancel,
     ) -> Result<Handled, Error> {
-        let view = self.journal.read(|state| SessionView {
-            session: Some(self.id),
-            cwd: state.cwd.clone(),
-            workspace: state.workspace.clone(),
-            seen: state.seen.clone(),
-            result_limit: result_limit(self.window(state)),
-        });
         let batch = Batch {
             claim: &self.claim(),
-            view: Arc::new(view),
+            view: Arc::new(self.view()),
             calls,
             permission: &self.parts.permission,
             rules: &self.rules,
@@ -571,8 +579,8 @@ impl Session {
             messages,
             tools: self.parts.gate.catalog().cards(
                 state.caller.surface,
-                &state.cwd,
-                &state.workspace,
+                (&state.cwd, &state.workspace),
+                !state.shells.is_empty(),
             ),
         })
     }

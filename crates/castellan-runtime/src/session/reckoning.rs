@@ -140,6 +140,12 @@ impl State {
                 }
             }
             self.entries = entries;
+            self.folder_by = match self.folder_by {
+                (entry, position) if entry >= replaces => {
+                    (entry - replaces + keeps.len() + 1, position)
+                }
+                _ => (0, 0),
+            };
             self.calls = places(&self.entries);
         }
     }

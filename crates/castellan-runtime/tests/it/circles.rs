@@ -13,7 +13,7 @@ async fn go(session: &mut Session) -> TurnOutcome {
 fn notices(log: &[castellan_core::Recorded]) -> Vec<String> {
     log.iter()
         .filter_map(|recorded| match &recorded.event {
-            Event::Notice { text } => Some(text.clone()),
+            Event::Notice { text, .. } => Some(text.clone()),
             _ => None,
         })
         .collect()

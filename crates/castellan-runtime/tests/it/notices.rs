@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use castellan_core::port::Notices;
-use castellan_core::{CancelSource, Message, SessionId};
+use castellan_core::port::{Notice, Notices};
+use castellan_core::tool::SessionView;
+use castellan_core::{CancelSource, Message};
 
 use crate::world::{FunctionModel, World, calls, results, says};
 
@@ -11,8 +12,13 @@ use crate::world::{FunctionModel, World, calls, results, says};
 struct Board(Mutex<Vec<String>>);
 
 impl Notices for Board {
-    fn take(&self, _session: SessionId) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
+    fn take(&self, _view: &SessionView) -> Vec<Notice> {
+        let texts = std::mem::take(&mut *self.0.lock().unwrap());
+        let notice = |text| Notice {
+            text,
+            session: vec![],
+        };
+        texts.into_iter().map(notice).collect()
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn view(folder: &Path) -> SessionView {
         cwd: folder.to_owned(),
         workspace: folder.to_owned(),
         seen: Default::default(),
+        shells: Default::default(),
         result_limit: 256 * 1024,
     }
 }
@@ -88,9 +89,22 @@ pub(crate) fn after(view: &SessionView, report: &Report) -> SessionView {
                 view.seen.insert(path.clone(), mark.clone());
             }
             SessionEffect::WorkingFolder { path } => view.cwd.clone_from(path),
+            SessionEffect::ShellStarted { .. } | SessionEffect::ShellEnded { .. } => {}
         }
     }
     view
+}
+
+/// A runtime whose threads file permissions hold for, also where the tests run as root.
+pub(crate) fn unprivileged() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .on_thread_start(|| {
+            nix::unistd::setfsgid(nix::unistd::Gid::from_raw(65534));
+            nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65534));
+        })
+        .build()
+        .unwrap()
 }
 
 /// `read_file`, which parses in this process.

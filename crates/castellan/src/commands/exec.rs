@@ -14,7 +14,7 @@ use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Limits, Session, TurnOutcome};
 use castellan_store::{Store, audit, sessions};
-use castellan_tools::bash::OUTSIDE_SANDBOX;
+use castellan_tools::bash::{Listed, OUTSIDE_SANDBOX};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -80,6 +80,8 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let turn = session.run(stop.token()).await.map_err(CommandError::from);
     let end =
         turn.and_then(|outcome| conclude(&session, outcome, &resume_command(&session, &args)));
+    let ended = world.background.close(session.id()).await;
+    view.left(&ended);
     let printed = view.finish(&session, end.as_ref().err());
     drop(session);
     tidy_audit(&store, &*world.clock).await;
@@ -398,7 +400,7 @@ impl View {
                 Finish::ContentFilter => self.note("! the answer was cut off by a content filter"),
                 Finish::Stop | Finish::ToolCalls | Finish::Other(_) => {}
             },
-            Event::Notice { text } => self.note(&format!("! the model is told: {text}")),
+            Event::Notice { text, .. } => self.note(&format!("! the model is told: {text}")),
             Event::ModelRequest {
                 purpose: Purpose::Summary,
                 ..
@@ -420,6 +422,18 @@ impl View {
             // Stored ones end the turn, and the command itself says them.
             Event::Error { message, .. } => self.note(&format!("! {message}")),
             _ => {}
+        }
+    }
+
+    /// Says what ended with the session. On standard error, as it is no event: the session learns of
+    /// it when it is resumed.
+    fn left(&self, ended: &[Listed]) {
+        for shell in ended {
+            let seconds = shell.elapsed.as_secs_f64();
+            self.note(&format!(
+                "background shell {} ended with the session after {seconds:.1} s: {}",
+                shell.id, shell.command
+            ));
         }
     }
 

@@ -139,7 +139,7 @@ impl Story {
                 return;
             }
             Event::UserTurn { text, .. } => Told::User { text: text.clone() },
-            Event::Notice { text } => Told::Notice { text: text.clone() },
+            Event::Notice { text, .. } => Told::Notice { text: text.clone() },
             Event::Error { code, message } => Told::Error {
                 code: *code,
                 message: message.clone(),
