@@ -249,6 +249,7 @@ impl Config {
                 });
             }
         }
+        config.require_sensible_limits()?;
         for pattern in &config.tools.environment {
             if let Some(hint) = unfit(pattern) {
                 return Err(Problem {
@@ -257,9 +258,14 @@ impl Config {
                 });
             }
         }
-        if !COMPACT_AT.contains(&config.session.compact_at) {
+        Ok(config)
+    }
+
+    /// Refuses parts and prices that are none.
+    fn require_sensible_limits(&self) -> Result<(), Problem> {
+        if !COMPACT_AT.contains(&self.session.compact_at) {
             return Err(Problem {
-                what: format!("`session.compact_at` is {}", config.session.compact_at),
+                what: format!("`session.compact_at` is {}", self.session.compact_at),
                 hint: format!(
                     "it is a part of the context window, from {} to {}",
                     COMPACT_AT.start(),
@@ -267,7 +273,7 @@ impl Config {
                 ),
             });
         }
-        for (name, model) in &config.models {
+        for (name, model) in &self.models {
             let prices = model
                 .price
                 .into_iter()
@@ -279,7 +285,7 @@ impl Config {
                 });
             }
         }
-        Ok(config)
+        Ok(())
     }
 
     /// The configuration as TOML, without any key.
@@ -300,6 +306,8 @@ impl Config {
     }
 }
 
+/// Below this a conversation would be made shorter all the time.
+const COMPACT_AT: std::ops::RangeInclusive<f64> = 0.1..=1.0;
 /// What to write instead of a pattern that names no variable.
 fn unfit(pattern: &str) -> Option<&'static str> {
     let name = pattern.strip_suffix('*').unwrap_or(pattern);
@@ -319,9 +327,6 @@ fn unfit(pattern: &str) -> Option<&'static str> {
         None
     }
 }
-
-/// Below this a conversation would be made shorter all the time.
-const COMPACT_AT: std::ops::RangeInclusive<f64> = 0.1..=1.0;
 
 /// What stands in the place of a key.
 const HIDDEN: &str = "[hidden]";

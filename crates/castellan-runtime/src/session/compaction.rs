@@ -224,11 +224,16 @@ impl Session {
                 None => return Ok(Squeezed::Stopped),
             }
         };
+        let standing = self.journal.read(standing);
+        let text = match standing {
+            Some(standing) if planned.replaces > 0 => format!("{}\n\n{standing}", summary.text),
+            _ => summary.text,
+        };
         let took = self.parts.clock.monotonic().saturating_sub(began);
         let mut event = Event::Compaction {
             cause: pressure.cause,
             focus,
-            summary: self.parts.gate.redact(summary.text),
+            summary: self.parts.gate.redact(text),
             by: summary.by,
             problem: summary.problem.clone(),
             replaces: planned.replaces,
@@ -320,6 +325,41 @@ impl Session {
         }
         Ok(Some((digest::mechanical(&older, problem, room), None)))
     }
+}
+
+/// How many commands that run in the background are named, and how much of each.
+const NAMED_SHELLS: usize = 20;
+const SHELL_NAME: usize = 200;
+
+/// What no summary may forget, because the session knows it for certain.
+fn standing(state: &State) -> Option<String> {
+    let mut lines = Vec::new();
+    if state.cwd != state.workspace {
+        lines.push(format!(
+            "The working folder is now {}.",
+            state.cwd.display()
+        ));
+    }
+    let running: Vec<_> = state
+        .shells
+        .iter()
+        .filter(|(_, shell)| shell.running)
+        .collect();
+    if !running.is_empty() {
+        let named = running.iter().take(NAMED_SHELLS).map(|(id, shell)| {
+            let command = castellan_core::text::one_line(&shell.command);
+            format!(
+                "\n- {id}: {}",
+                castellan_core::text::shorten(&command, SHELL_NAME)
+            )
+        });
+        let named: String = named.collect();
+        lines.push(format!(
+            "Running in the background ({}):{named}",
+            running.len()
+        ));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// How many tokens of a window a request may have.

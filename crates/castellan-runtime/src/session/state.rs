@@ -247,12 +247,7 @@ impl State {
             Event::Notice {
                 text,
                 session_effects,
-            } => {
-                if let Some(nothing) = &mut self.nothing {
-                    nothing.is_told = true;
-                }
-                self.told(text, session_effects);
-            }
+            } => self.told(text, session_effects),
             Event::ModelResponse {
                 text,
                 reasoning,
@@ -382,6 +377,9 @@ impl State {
     }
 
     fn told(&mut self, text: &str, effects: &[SessionEffect]) {
+        if let Some(nothing) = &mut self.nothing {
+            nothing.is_told = true;
+        }
         let place = (self.entries.len(), 0);
         self.entries.push(Entry::Notice(text.to_owned()));
         self.changed(place, effects);

@@ -13,14 +13,12 @@ struct Board(Mutex<Vec<String>>);
 
 impl Notices for Board {
     fn take(&self, _view: &SessionView) -> Vec<Notice> {
-        let texts = std::mem::take(&mut *self.0.lock().unwrap()).into_iter();
-        let session = Vec::new;
-        texts
-            .map(|text| Notice {
-                text,
-                session: session(),
-            })
-            .collect()
+        let texts = std::mem::take(&mut *self.0.lock().unwrap());
+        let notice = |text| Notice {
+            text,
+            session: vec![],
+        };
+        texts.into_iter().map(notice).collect()
     }
 }
 
