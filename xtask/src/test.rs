@@ -17,6 +17,11 @@ const NEEDS: &[(&str, &str, &str)] = &[
         "apt-get install python3",
     ),
     ("bash", "the shell tools run in it", "apt-get install bash"),
+    (
+        "bwrap",
+        "the better half of the sandbox; its tests then try Landlock alone and say so",
+        "apt-get install bubblewrap",
+    ),
 ];
 
 /// Runs the tests; the code is the runner's, or that of the first step that failed before it.
@@ -28,7 +33,7 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<u8> {
             say::line(&format!("{program}: there"));
         } else {
             say::line(&format!(
-                "{program}: MISSING ({purpose}); tests that need it will fail; \
+                "{program}: MISSING ({purpose}); tests that need it fail or are left out; \
                  on Debian and Ubuntu: {install}"
             ));
         }

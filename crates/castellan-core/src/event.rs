@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 use crate::caller::Caller;
 use crate::code::ErrorCode;
 use crate::id::{CallId, CycleId, SessionId};
-use crate::message::IssuedCall;
+use crate::message::{IssuedCall, Reasoning};
 use crate::model::{Finish, Usage};
 use crate::outcome::EffectStatus;
+use crate::picture::PictureRef;
 use crate::time::Timestamp;
 use crate::tool::{Effect, Preview, SessionEffect};
 
@@ -199,6 +200,9 @@ pub enum Event {
     UserTurn {
         /// The words.
         text: String,
+        /// Pictures that came with them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     /// The model is told of something that happened outside the conversation, such as the end of a
     /// background command.
@@ -235,8 +239,8 @@ pub enum Event {
         /// The words.
         text: String,
         /// Reasoning shown apart from the answer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reasoning: Option<String>,
+        #[serde(flatten)]
+        reasoning: Option<Reasoning>,
         /// The calls, in the order the model made them.
         calls: Vec<IssuedCall>,
         /// Why it stopped.
@@ -331,6 +335,9 @@ pub enum Event {
         /// What it leaves behind in the session.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         session_effects: Vec<SessionEffect>,
+        /// Pictures that belong to the output.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     /// How much has been used. Passes by.
     Status {

@@ -36,6 +36,12 @@ impl Grant {
         glob(&self.tool, tool)
     }
 
+    /// Whether it is for exactly this name and says nothing about commands.
+    #[must_use]
+    pub fn is_exactly(&self, name: &str) -> bool {
+        self.tool == name && self.prefix.is_none()
+    }
+
     /// The words its commands begin with, where it is for some commands only.
     #[must_use]
     pub fn prefix(&self) -> Option<&[String]> {

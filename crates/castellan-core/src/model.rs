@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cancel::Cancel;
 use crate::code::ErrorCode;
-use crate::message::{Message, RawCall};
+use crate::message::{Message, RawCall, Reasoning};
 
 /// A tool as a model is told of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -61,10 +61,24 @@ pub enum Finish {
 /// Tokens used by one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Tokens read.
+    /// Tokens read, those from the provider's cache included.
     pub prompt_tokens: u64,
-    /// Tokens written.
+    /// Tokens written, those of reasoning included.
     pub completion_tokens: u64,
+    /// Of the tokens read: those the provider had in its cache. 0 where it doesn't say.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
+    /// Of the tokens written: those of reasoning. 0 where the server doesn't say.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde calls"
+)]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A complete answer.
@@ -73,7 +87,7 @@ pub struct ModelReply {
     /// The words.
     pub text: String,
     /// Reasoning that was shown apart from the answer.
-    pub reasoning: Option<String>,
+    pub reasoning: Option<Reasoning>,
     /// The calls, in the order the model made them.
     pub calls: Vec<RawCall>,
     /// Why it stopped.
@@ -102,6 +116,15 @@ pub enum ModelEvent {
     Reply(ModelReply),
 }
 
+/// By how much a conversation is too long, as far as the server said it. In tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overflow {
+    /// How many the model takes.
+    pub limit: Option<u64>,
+    /// How many it was asked to take.
+    pub asked: Option<u64>,
+}
+
 /// A request that came to nothing, after all tries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -112,6 +135,20 @@ pub struct ModelError {
     pub message: String,
     /// What a person can do about it; may be empty.
     pub hint: String,
+    /// For [`ErrorCode::ModelContextOverflow`]: the sizes the server named.
+    pub overflow: Option<Overflow>,
+}
+
+impl ModelError {
+    /// An error without a hint.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: String::new(),
+            overflow: None,
+        }
+    }
 }
 
 /// A model that can be asked.

@@ -25,6 +25,7 @@ use crate::cancel::Cancel;
 use crate::id::{CallId, SessionId};
 use crate::model::Model;
 use crate::outcome::Outcome;
+use crate::picture::Picture;
 use crate::port::{Elicitation, Overflow, Progress};
 use crate::secret::Redaction;
 use crate::time::Clock;
@@ -274,6 +275,9 @@ pub struct Inspection {
     pub paths: Vec<PathBuf>,
     /// Hosts the call would talk to.
     pub hosts: Vec<String>,
+    /// Whether the call goes so far beyond what its tool usually does that only a permission for
+    /// exactly `label` covers it.
+    pub own_grant: bool,
     /// Replaces the spec's default decision where it depends on the arguments.
     pub default: Option<DefaultDecision>,
     /// Replaces the gate's deadline where the call sets its own.
@@ -291,6 +295,7 @@ impl Inspection {
             commands: Vec::new(),
             paths: Vec::new(),
             hosts: Vec::new(),
+            own_grant: false,
             default: None,
             deadline: None,
         }
@@ -360,6 +365,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// What it leaves behind in the session.
     pub session: Vec<SessionEffect>,
+    /// Pictures for a model that sees; the outcome says in words what they are.
+    pub pictures: Vec<Picture>,
 }
 
 impl From<Outcome> for Report {
@@ -367,6 +374,7 @@ impl From<Outcome> for Report {
         Self {
             outcome,
             session: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 }

@@ -116,12 +116,7 @@ async fn calls() {
     ] {
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            let raw = RawCall {
-                provider_id: None,
-                name: "no_op".into(),
-                arguments: arguments.into(),
-                complete: true,
-            };
+            let raw = RawCall::new("no_op", arguments);
             let issued = IssuedCall {
                 call_id: CallId::mint(&ids),
                 raw,

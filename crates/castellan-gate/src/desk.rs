@@ -280,7 +280,11 @@ impl<'a> Desk<'a> {
         let gate = self.gate;
         let call_id = ended.call_id;
         gate.heard.forget(call_id);
-        let Report { outcome, session } = ended.report;
+        let Report {
+            outcome,
+            session,
+            pictures,
+        } = ended.report;
         let (is_error, effect, code) = (outcome.is_error(), outcome.effect(), outcome.code());
         let word = outcome.word();
         let duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
@@ -304,6 +308,7 @@ impl<'a> Desk<'a> {
         if kept.is_some() {
             path.set_extension("result.txt");
         }
+        let pictures = gate.album().keep(&pictures, &mut text);
         let sealed = seal(&text, &gate.redaction, view.result_limit, path);
         let principal = self.caller.principal.to_string();
         if subject.read_only && !is_error {
@@ -335,6 +340,7 @@ impl<'a> Desk<'a> {
             duration_ms,
             spill: sealed.spill.or(kept),
             session_effects: session,
+            pictures,
         });
     }
 

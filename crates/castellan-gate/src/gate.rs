@@ -20,6 +20,7 @@ use castellan_core::{
 use castellan_store::audit::{AuditEntry, ReadCount, minute_of};
 use castellan_store::grants::Use;
 
+use crate::album::Album;
 use crate::catalog::Catalog;
 use crate::desk::Desk;
 use crate::error::Error;
@@ -205,6 +206,12 @@ impl Gate {
         &self.catalog
     }
 
+    /// Where pictures are kept.
+    #[must_use]
+    pub fn album(&self) -> Album {
+        Album::new(self.settings.spill.join("pictures"))
+    }
+
     /// Text as it may be recorded: without the secrets that this process knows.
     #[must_use]
     pub fn redact(&self, text: String) -> String {
@@ -329,6 +336,7 @@ impl Gate {
             duration_ms: 0,
             spill: None,
             session_effects: Vec::new(),
+            pictures: Vec::new(),
         });
     }
 

@@ -18,7 +18,7 @@ use crate::gate::Pending;
 use crate::govern::{Verdict, decide, unattended};
 use crate::guards::Standing;
 use crate::hooks::{Heard, HookEvent, Stopped, Told};
-use crate::policy::{self, Case, OUTSIDE_SANDBOX};
+use crate::policy::{self, Case};
 use crate::prepare::{Prepared, Refused, fits, take};
 
 /// How long looking at what a call would do may take.
@@ -28,9 +28,17 @@ const CHANGE_SHOWN: usize = 300;
 
 /// What hooks said of a call, and whether they were heard just now.
 pub(crate) struct Hearing {
-    heard: Arc<Heard>,
+    /// `None` where no hook is about the call.
+    heard: Option<Arc<Heard>>,
     now: bool,
 }
+
+/// What no hook said.
+static NOTHING: Heard = Heard {
+    spoken: Vec::new(),
+    changed: None,
+    changed_by: Vec::new(),
+};
 
 /// What hooks after a call are told.
 pub(crate) struct Listener {
@@ -71,8 +79,11 @@ impl Desk<'_> {
             .as_ref()
             .is_some_and(|answer| !answer.approve);
         if refused_by_person || !gate.guards.hooks.any(HookEvent::PreTool, &spec.name) {
-            let heard = Arc::default();
-            return Ok((prepared, Hearing { heard, now: false }));
+            let hearing = Hearing {
+                heard: None,
+                now: false,
+            };
+            return Ok((prepared, hearing));
         }
         let known = gate.heard.get(prepared.call_id);
         let now = known.is_none();
@@ -118,6 +129,7 @@ impl Desk<'_> {
                 taken.map_err(|refused| self.changed_for_the_worse(refused, &heard))?
             }
         };
+        let heard = Some(heard);
         Ok((prepared, Hearing { heard, now }))
     }
 
@@ -138,7 +150,8 @@ impl Desk<'_> {
         mut prepared: Prepared,
         Hearing { heard, now }: Hearing,
     ) -> (Prepared, Verdict) {
-        let mut verdict = self.weigh(&prepared, &heard);
+        let heard = heard.as_deref().unwrap_or(&NOTHING);
+        let mut verdict = self.weigh(&prepared, heard);
         if verdict.decision == Decision::Ask && !verdict.firm {
             verdict = self.cover(&mut prepared, verdict).await;
         }
@@ -147,11 +160,11 @@ impl Desk<'_> {
             verdict = unattended(verdict);
         }
         if verdict.decision == Decision::Ask
-            && let Some(change) = change(&prepared, &heard)
+            && let Some(change) = change(&prepared, heard)
         {
             verdict.reason = format!("{}; {change}", verdict.reason);
         }
-        self.note(pending, &mut prepared, &heard, (now, &verdict));
+        self.note(pending, &mut prepared, heard, (now, &verdict));
         (prepared, verdict)
     }
 
@@ -187,18 +200,21 @@ impl Desk<'_> {
         let inspection = &prepared.inspection;
         let permission = self.batch.permission;
         // What may run in the sandbox may not therefore run outside it.
-        let name = if inspection.label == OUTSIDE_SANDBOX {
-            OUTSIDE_SANDBOX
+        let name = if inspection.own_grant {
+            &inspection.label
         } else {
             name
         };
-        let for_run: Vec<&Grant> = permission.grants.iter().collect();
+        let fits = |grant: &Grant| !inspection.own_grant || grant.is_exactly(&inspection.label);
+        let for_run = permission.grants.iter().filter(|grant| fits(grant));
+        let for_run: Vec<&Grant> = for_run.collect();
         if let Some(used) = covering(&for_run, name, &inspection.commands) {
             return allowed("grant", format!("covered by {}", used.named(&for_run)));
         }
         let mut verdict = verdict;
         match self.standing().await {
             Ok(rows) => {
+                let rows: Vec<_> = rows.iter().filter(|row| fits(&row.grant)).collect();
                 let standing: Vec<&Grant> = rows.iter().map(|row| &row.grant).collect();
                 if let Some(used) = covering(&standing, &inspection.label, &inspection.commands) {
                     let ids = used.0.iter().filter_map(|one| rows.get(*one));
@@ -299,9 +315,8 @@ impl Desk<'_> {
     /// What may be permitted for good together with a yes, narrowest first.
     fn offers(&self, prepared: &Prepared, verdict: &Verdict) -> Vec<String> {
         let inspection = &prepared.inspection;
-        let each_its_own = verdict.firm
-            || prepared.tool.spec().is_high_impact()
-            || inspection.label == OUTSIDE_SANDBOX;
+        let each_its_own =
+            verdict.firm || prepared.tool.spec().is_high_impact() || inspection.own_grant;
         if each_its_own || self.gate.guards.grants.is_none() {
             return Vec::new();
         }

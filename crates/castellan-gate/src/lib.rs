@@ -10,6 +10,7 @@
 //!
 //! Start reading at [`gate`], which walks the steps; each step has a file of its own.
 
+pub mod album;
 pub mod catalog;
 mod desk;
 pub mod error;
@@ -27,6 +28,7 @@ mod seal;
 pub mod trace;
 mod vault;
 
+pub use album::Album;
 pub use catalog::Catalog;
 pub use error::Error;
 pub use gate::{Asked, Batch, Gate, Handled, Pending, Settings};

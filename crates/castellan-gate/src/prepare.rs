@@ -92,6 +92,9 @@ pub(crate) async fn prepare(
         .map_err(|outcome| refused(raw.name.trim(), outcome, unread()))?;
     let spec = tool.spec();
     let mut repairs: Vec<String> = renamed.into_iter().collect();
+    if raw.from_text {
+        repairs.push("taken from the text of the answer".to_owned());
+    }
     if !raw.complete {
         return Err(refused(&spec.name, cut_off(&raw.arguments), unread()));
     }

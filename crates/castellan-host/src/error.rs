@@ -45,6 +45,14 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// The sandbox the command was to run in could not be put up. The command has not run.
+    #[error("run in the sandbox ({rung}): {reason}")]
+    Sandbox {
+        /// The name of the sandbox.
+        rung: String,
+        /// What was in the way.
+        reason: String,
+    },
     /// A command that cannot be handed to the helper, such as a path that is not Unicode.
     #[error("hand the command to the shell helper")]
     Job {
@@ -81,6 +89,8 @@ pub enum ErrorKind {
     ProgramNotFound,
     /// The command was refused by the system or could not be handed over.
     Start,
+    /// The sandbox could not be put up.
+    Sandbox,
     /// A system call on our own process failed.
     System,
 }
@@ -94,6 +104,7 @@ impl Error {
             Self::WorkingFolder { .. } => ErrorKind::WorkingFolder,
             Self::ProgramNotFound { .. } => ErrorKind::ProgramNotFound,
             Self::Start { .. } | Self::Job { .. } | Self::JobTooLong { .. } => ErrorKind::Start,
+            Self::Sandbox { .. } => ErrorKind::Sandbox,
             Self::System { .. } => ErrorKind::System,
         }
     }

@@ -33,19 +33,25 @@ impl ShellHooks {
         Self { shell, environment }
     }
 
-    /// The command of a hook. Whatever confines commands confines it here.
-    fn job(&self, hook: &HookJob) -> ShellJob {
+    /// The command of a hook, in the sandbox that commands of its project run in.
+    fn job(&self, hook: &HookJob) -> Result<ShellJob, Error> {
         let mut env = self.environment.clone();
         let project = hook.project.to_string_lossy();
         env.extend(PROJECT.map(|name| (name.to_owned(), project.clone().into_owned())));
         let mut job = ShellJob::bash(&hook.command, &hook.cwd, env, hook.timeout);
         job.input = Some(hook.input.clone());
         job.term_grace = TERM_GRACE;
-        job
+        job.sandbox = self.shell.sandbox().policy(&hook.project)?;
+        Ok(job)
     }
 
     async fn end(&self, hook: HookJob, cancel: Cancel) -> HookEnd {
-        let job = self.job(&hook);
+        let job = match self.job(&hook) {
+            Ok(job) => job,
+            Err(error) => {
+                return HookEnd::Broken(format!("could not be started: {}", chain(&error)));
+            }
+        };
         let mut written = Written::default();
         let mut ran = self.once(job.clone(), &mut written, cancel.clone()).await;
         // A session's working folder may vanish; that must not end its hooks.

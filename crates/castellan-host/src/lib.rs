@@ -17,6 +17,7 @@ pub mod error;
 pub mod helper;
 pub mod hooks;
 pub mod http;
+pub mod sandbox;
 pub mod shell;
 pub mod system;
 
@@ -29,5 +30,6 @@ pub use error::{Error, ErrorKind};
 pub use helper::HELPER_ARG;
 pub use http::{HttpClient, HttpError, HttpRequest, HttpResponse};
 pub use protocol::{Ended, Survivor, Way};
+pub use sandbox::{Sandbox, SandboxPolicy};
 pub use shell::{End, HelperCommand, Shell, ShellJob, ShellReport, Stream};
 pub use system::{SystemClock, SystemIds};

@@ -111,6 +111,16 @@ pub(crate) fn children(pid: i32) -> Option<Vec<i32>> {
     )
 }
 
+/// The number a process has in the innermost process table that knows it.
+pub(crate) fn innermost_pid(pid: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    // A kernel without process tables of their own has no such line.
+    numbers.map_or(Some(pid), |numbers| {
+        numbers.split_ascii_whitespace().last()?.parse().ok()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

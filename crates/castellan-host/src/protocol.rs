@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::SandboxPolicy;
+
 /// Control byte: end everything now, politely first.
 pub(crate) const CANCEL: u8 = b'c';
 
@@ -76,6 +78,26 @@ pub(crate) struct Job {
     pub(crate) timeout_ms: u64,
     /// Time between the polite and the final signal after a timeout.
     pub(crate) term_grace_ms: u64,
+    /// What the command is enclosed in, if in anything.
+    pub(crate) sandbox: Option<SandboxPolicy>,
+}
+
+/// What the first process inside a sandbox says, each on a line of JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Word {
+    /// The command runs.
+    Started {
+        /// Its process id as seen inside.
+        pid: i32,
+        /// The version of Landlock that is in force, where it is.
+        landlock: Option<u32>,
+    },
+    /// The command does not run.
+    Refused(Refused),
+    /// The command exited with this code.
+    Exited(i32),
+    /// The command was ended by the signal of this number.
+    Signalled(i32),
 }
 
 /// How it went.
@@ -91,15 +113,19 @@ pub(crate) struct Report {
     pub(crate) survivors: Vec<Survivor>,
     /// Set when the command was never started.
     pub(crate) refused: Option<Refused>,
+    /// The version of Landlock that is in force, where it is.
+    pub(crate) landlock: Option<u32>,
 }
 
 /// Why a command was never started; `errno` is the system's number.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Refused {
     /// The working folder cannot be entered.
     WorkingFolder { errno: i32 },
     /// The program cannot be executed.
     Program { errno: i32 },
+    /// The sandbox could not be put up.
+    Sandbox { reason: String },
 }
 
 /// A process that was left over when its command ended, or stopped with it, and was ended.

@@ -7,8 +7,9 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
@@ -28,6 +29,7 @@ use crate::procfs::Process;
 use crate::protocol::{
     CANCEL, Ended, FRAME_LIMIT, Frame, HEADER, JOB_LIMIT, Job, Refused, Report, Survivor,
 };
+use crate::sandbox::{Sandbox, SandboxPolicy};
 
 /// How long a helper may be silent past the command's deadline before it is taken for lost: a
 /// command can stop the helper it runs under.
@@ -101,6 +103,9 @@ pub struct ShellJob {
     pub timeout: Duration,
     /// Time between being asked to end and being killed, after the timeout.
     pub term_grace: Duration,
+    /// What encloses it; nothing where this is missing. What can't be put into force is an error,
+    /// and the command does not run.
+    pub sandbox: Option<SandboxPolicy>,
 }
 
 impl ShellJob {
@@ -119,6 +124,7 @@ impl ShellJob {
             input: None,
             timeout,
             term_grace: Duration::from_secs(2),
+            sandbox: None,
         }
     }
 }
@@ -162,15 +168,18 @@ pub struct ShellReport {
     pub ended_total: usize,
     /// Processes that could not be ended.
     pub survivors: Vec<Survivor>,
+    /// The version of Landlock that was in force, where it was.
+    pub landlock: Option<u32>,
 }
 
 /// Runs commands, each under a helper of its own. Clones share the list of helpers whose caller
-/// went away.
+/// went away, and the sandbox.
 #[derive(Debug, Clone)]
 pub struct Shell {
     helper: HelperCommand,
     /// The ends of helpers whose caller has dropped the future.
     abandoned: TaskTracker,
+    sandbox: Arc<Mutex<Arc<Sandbox>>>,
 }
 
 impl Shell {
@@ -180,7 +189,21 @@ impl Shell {
         Self {
             helper,
             abandoned: TaskTracker::new(),
+            sandbox: Arc::new(Mutex::new(Arc::new(Sandbox::undecided()))),
         }
+    }
+
+    /// Sets what encloses the commands of this shell and its clones, which
+    /// [`Sandbox::policy`] then turns into the `sandbox` of a job.
+    pub fn enclose(&self, sandbox: Sandbox) {
+        *self.sandbox.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(sandbox);
+    }
+
+    /// What encloses commands. Before [`enclose`](Self::enclose) it is one that gives no policy: a
+    /// command that is to be enclosed does not run.
+    #[must_use]
+    pub fn sandbox(&self) -> Arc<Sandbox> {
+        Arc::clone(&self.sandbox.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes orphans fall to this process, see [`children::adopt_orphans`].
@@ -242,7 +265,7 @@ impl Shell {
         let report: Report = report;
         let sweep = running.finish(!report.survivors.is_empty()).await;
         if let Some(refused) = &report.refused {
-            return Err(refusal(refused, &job.program, &job.cwd));
+            return Err(refusal(refused, &job));
         }
         Ok(from_report(report, sweep))
     }
@@ -457,6 +480,7 @@ impl Lost {
             ended: self.sweep.ended,
             ended_total: self.sweep.total,
             survivors: self.sweep.survivors,
+            landlock: None,
         }
     }
 }
@@ -472,6 +496,7 @@ fn message(job: &ShellJob) -> Result<Vec<u8>, Error> {
         input: job.input.clone(),
         timeout_ms: milliseconds(job.timeout.min(LONGEST)),
         term_grace_ms: milliseconds(job.term_grace.min(LONGEST)),
+        sandbox: job.sandbox.clone(),
     })
     .map_err(|source| Error::Job { source })?;
     if text.len() > JOB_LIMIT {
@@ -508,25 +533,33 @@ fn take_frame(buffer: &mut BytesMut) -> Result<Option<(Frame, BytesMut)>, NotAFr
 }
 
 /// Why the command was not started, as an error.
-fn refusal(refused: &Refused, program: &str, cwd: &Path) -> Error {
-    match *refused {
+fn refusal(refused: &Refused, job: &ShellJob) -> Error {
+    let program = &job.program;
+    match refused {
         Refused::WorkingFolder { errno } => Error::WorkingFolder {
-            path: cwd.to_owned(),
-            source: io::Error::from_raw_os_error(errno),
+            path: job.cwd.clone(),
+            source: io::Error::from_raw_os_error(*errno),
         },
         Refused::Program { errno } => {
-            let source = io::Error::from_raw_os_error(errno);
+            let source = io::Error::from_raw_os_error(*errno);
             if source.kind() == io::ErrorKind::NotFound {
                 Error::ProgramNotFound {
-                    program: program.to_owned(),
+                    program: program.clone(),
                 }
             } else {
                 Error::Start {
-                    program: program.to_owned(),
+                    program: program.clone(),
                     source,
                 }
             }
         }
+        Refused::Sandbox { reason } => Error::Sandbox {
+            rung: job
+                .sandbox
+                .as_ref()
+                .map_or_else(String::new, |policy| policy.rung.name()),
+            reason: reason.clone(),
+        },
     }
 }
 
@@ -553,6 +586,7 @@ fn from_report(report: Report, sweep: Option<Sweep>) -> ShellReport {
         ended,
         ended_total: report.ended_total + sweep.total,
         survivors: sweep.survivors,
+        landlock: report.landlock,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a server says is wrong, dug out of the many shapes in which it is said.
 
+use castellan_core::model::Overflow;
 use castellan_core::text::{plain, shorten};
 use serde_json::Value;
 
@@ -18,6 +19,8 @@ pub(crate) struct Complaint {
     pub(crate) codes: Vec<String>,
     /// The code, where it is an HTTP status.
     pub(crate) status: Option<u16>,
+    /// For a conversation that is too long: the sizes, where they stand in fields of their own.
+    pub(crate) overflow: Overflow,
 }
 
 impl Complaint {
@@ -72,6 +75,10 @@ impl Complaint {
                 for key in ["code", "type", "status"] {
                     self.note_code(fields.get(key));
                 }
+                // llama.cpp's.
+                let size = |key: &str| fields.get(key).and_then(Value::as_u64);
+                self.overflow.limit = self.overflow.limit.or(size("n_ctx"));
+                self.overflow.asked = self.overflow.asked.or(size("n_prompt_tokens"));
                 for key in ["error", "message", "msg", "detail", "metadata", "raw"] {
                     if let Some(value) = fields.get(key) {
                         self.dig(value, messages, depth - 1);

@@ -18,7 +18,7 @@ pub mod models;
 pub mod probe;
 pub mod sse;
 
-pub use chat::{BlankContent, ChatModel, ChatSettings};
+pub use chat::{BlankContent, ChatModel, ChatSettings, ReasoningField};
 pub use key::ApiKey;
 pub use models::ListedModel;
 pub use probe::{Found, Probe, ProbeReport};

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
-use castellan_core::{CancelSource, Clock, CycleId, ModelError, Recorded, SessionId};
+use castellan_core::{CancelSource, Clock, CycleId, ModelError, PictureRef, Recorded, SessionId};
 use castellan_gate::gate::TIMEOUT;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
@@ -69,6 +69,28 @@ pub enum Refusal {
     Session(Error),
 }
 
+/// Something to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The words.
+    pub text: String,
+    /// Pictures that belong to them, from [`Session::album`].
+    pub pictures: Vec<PictureRef>,
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        let pictures = Vec::new();
+        Self { text, pictures }
+    }
+}
+
+impl From<&str> for Said {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
 enum Wish {
     Decide(CycleId, String, Vec<Answer>, Reply),
     TakeUp(Reply),
@@ -79,7 +101,7 @@ type Reply = oneshot::Sender<Result<(), Refusal>>;
 
 struct Shared {
     id: SessionId,
-    queue: Mutex<VecDeque<String>>,
+    queue: Mutex<VecDeque<Said>>,
     /// Something was queued, or a stop was asked for.
     stirred: Notify,
     stop: Mutex<CancelSource>,
@@ -163,7 +185,7 @@ impl Live {
     ///
     /// # Errors
     /// [`Refusal::Full`] or [`Refusal::Left`].
-    pub fn say(&self, text: String) -> Result<(), Refusal> {
+    pub fn say(&self, said: impl Into<Said>) -> Result<(), Refusal> {
         if self.shared.standing.borrow().left {
             return Err(Refusal::Left);
         }
@@ -172,7 +194,7 @@ impl Live {
             if queue.len() >= QUEUE_LIMIT {
                 return Err(Refusal::Full);
             }
-            queue.push_back(text);
+            queue.push_back(said.into());
             queue.len()
         };
         self.shared
@@ -209,7 +231,7 @@ impl Live {
 
     /// Stops the present turn, if there is one, and takes back what was queued.
     #[must_use = "what was queued is not said any more"]
-    pub fn stop(&self) -> Vec<String> {
+    pub fn stop(&self) -> Vec<Said> {
         let back = {
             let mut queue = lock(&self.shared.queue);
             lock(&self.shared.stop).cancel();
@@ -277,8 +299,8 @@ impl Driver {
                     self.stand(Some(question.cycle_id)).await?;
                 }
                 None => match self.take_queued() {
-                    Some(text) => {
-                        self.session.say(text);
+                    Some(Said { text, pictures }) => {
+                        self.session.say_with(text, pictures);
                         self.turn().await?;
                     }
                     None => {
@@ -292,10 +314,10 @@ impl Driver {
     }
 
     /// What is to be said next; the turn it begins can be stopped from now on.
-    fn take_queued(&self) -> Option<String> {
+    fn take_queued(&self) -> Option<Said> {
         let mut queue = lock(&self.shared.queue);
-        let text = queue.pop_front();
-        if text.is_some() {
+        let said = queue.pop_front();
+        if said.is_some() {
             *lock(&self.shared.stop) = CancelSource::new();
         }
         let queued = queue.len();
@@ -303,7 +325,7 @@ impl Driver {
         self.shared
             .standing
             .send_modify(|standing| standing.queued = queued);
-        text
+        said
     }
 
     fn show(&self, activity: Activity, question: Option<Question>) {

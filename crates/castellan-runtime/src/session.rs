@@ -3,6 +3,7 @@
 pub mod driver;
 mod journal;
 pub mod request;
+mod sight;
 pub mod state;
 pub mod step;
 

@@ -143,7 +143,13 @@ fn log(id: SessionId) -> Vec<Recorded> {
     };
     let said = |ts| {
         let text = "A line of what was said, of the usual length. ".repeat(8);
-        recorded(ts, Event::UserTurn { text })
+        recorded(
+            ts,
+            Event::UserTurn {
+                text,
+                pictures: Vec::new(),
+            },
+        )
     };
     [recorded(1, start)]
         .into_iter()

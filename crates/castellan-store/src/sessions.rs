@@ -179,7 +179,7 @@ pub(crate) fn advance(
     events: &[Recorded],
 ) -> Result<bool> {
     let title = events.iter().find_map(|recorded| {
-        let Event::UserTurn { text } = &recorded.event else {
+        let Event::UserTurn { text, .. } = &recorded.event else {
             return None;
         };
         Some(title(text))

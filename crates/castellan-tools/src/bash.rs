@@ -1,6 +1,7 @@
 //! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +15,15 @@ use castellan_core::tool::{
 use castellan_core::{EffectStatus, ErrorCode, Outcome};
 use castellan_host::capture::Capture;
 use castellan_host::shell::{End, Shell, ShellJob, ShellReport, Stream};
+use castellan_host::{Error, ErrorKind, SandboxPolicy};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::DOMAIN;
 
+/// What a permission to run outside the sandbox is called. One for `bash` does not cover it.
+pub const OUTSIDE_SANDBOX: &str = "bash_outside_sandbox";
 /// The longest timeout a call may set, in seconds.
 const LONGEST_TIMEOUT: i64 = 600;
 /// How much longer the gate waits: ending a command that ignores being asked takes a while.
@@ -38,6 +42,9 @@ pub struct Params {
     timeout: Option<i64>,
     /// Stop at the first command that fails (`set -e`). Default false.
     stop_on_error: Option<bool>,
+    /// Run outside the sandbox, about which a person is asked: for a command that the sandbox has
+    /// stopped and that must run all the same. Default false.
+    outside_sandbox: Option<bool>,
 }
 
 /// The tool.
@@ -60,7 +67,9 @@ impl Bash {
             "Run a command with bash and return what it wrote; lines from standard error begin with \
              `[stderr] `. There is no terminal and no input: anything that would prompt fails. Each \
              call starts in the same folder, and whatever it leaves in the background is ended when \
-             the command itself ends.",
+             the command itself ends. Where there is a sandbox, commands write only in the \
+             workspace, the temporary folder and build caches; one that it has probably stopped \
+             says so.",
         );
         spec.primary_key = Some("command".to_owned());
         spec.examples = vec![
@@ -77,6 +86,38 @@ impl Bash {
             environment,
             timeout,
         }
+    }
+
+    /// Whether a call leaves a sandbox that there is.
+    fn leaves_sandbox(&self, params: &Params) -> bool {
+        let sandbox = self.shell.sandbox();
+        params.outside_sandbox == Some(true) && (sandbox.rung().is_some() || sandbox.is_required())
+    }
+
+    /// What encloses a call.
+    fn policy(
+        &self,
+        params: &Params,
+        view: &SessionView,
+    ) -> Result<Option<SandboxPolicy>, Outcome> {
+        let sandbox = self.shell.sandbox();
+        let outside = self.leaves_sandbox(params);
+        if outside && sandbox.is_required() {
+            return Err(Outcome::Denied {
+                by: "the configuration".to_owned(),
+                reason: "it requires a sandbox for every command".to_owned(),
+            });
+        }
+        if outside {
+            return Ok(None);
+        }
+        let workspace = &view.workspace;
+        let workspace = workspace
+            .canonicalize()
+            .unwrap_or_else(|_| workspace.clone());
+        sandbox
+            .policy(&workspace)
+            .map_err(|error| unstarted(&error))
     }
 
     fn timeout(&self, params: &Params) -> Duration {
@@ -119,8 +160,17 @@ impl TypedTool for Bash {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, ()), Outcome>> {
-        let header = format!("run {}", shorten(params.command.trim(), 300));
-        let mut inspection = Inspection::new("bash", header);
+        if let Err(outcome) = self.policy(params, view) {
+            return futures::future::ready(Err(outcome)).boxed();
+        }
+        let command = shorten(params.command.trim(), 300);
+        let mut inspection = if self.leaves_sandbox(params) {
+            let header = format!("run outside the sandbox: {command}");
+            Inspection::new(OUTSIDE_SANDBOX, header)
+        } else {
+            Inspection::new("bash", format!("run {command}"))
+        };
+        inspection.own_grant = self.leaves_sandbox(params);
         inspection.commands = vec![params.command.clone()];
         inspection.preview = Preview::Command {
             command: params.command.clone(),
@@ -144,7 +194,12 @@ impl TypedTool for Bash {
                 return Outcome::failed(what, "create it again, or start the session elsewhere")
                     .into();
             }
-            let mut job = ShellJob::bash(params.command, cwd, self.environment.clone(), timeout);
+            let policy = match self.policy(&params, &context.view) {
+                Ok(policy) => policy,
+                Err(outcome) => return outcome.into(),
+            };
+            let mut job = ShellJob::bash(params.command, &cwd, self.environment.clone(), timeout);
+            job.sandbox.clone_from(&policy);
             if params.stop_on_error == Some(true) {
                 job.args.insert(0, "-e".to_owned());
             }
@@ -158,15 +213,25 @@ impl TypedTool for Bash {
                 )
                 .await;
             match ran {
-                Ok(report) => output.outcome(&report, timeout).into(),
-                Err(error) => {
-                    let what = format!("the command could not be started: {}", chain(&error));
-                    Outcome::failed(what, "").into()
+                Ok(report) => {
+                    let notice = policy.and_then(|policy| output.notice(&report, &policy, &cwd));
+                    output.outcome(&report, timeout, notice).into()
                 }
+                Err(error) => unstarted(&error).into(),
             }
         }
         .boxed()
     }
+}
+
+/// A command that did not run.
+fn unstarted(error: &Error) -> Outcome {
+    let next = match error.kind() {
+        ErrorKind::Sandbox => "nothing was run; tell the person that the sandbox does not work",
+        _ => "",
+    };
+    let what = format!("the command could not be started: {}", chain(error));
+    Outcome::failed(what, next)
 }
 
 /// What a command has written, on its way to whoever watches, to the model, and, where it is too
@@ -210,7 +275,30 @@ impl Output {
         }
     }
 
-    fn outcome(mut self, report: &ShellReport, timeout: Duration) -> Outcome {
+    /// What to say of a command that failed where its sandbox has probably stopped it.
+    fn notice(
+        &mut self,
+        report: &ShellReport,
+        policy: &SandboxPolicy,
+        cwd: &Path,
+    ) -> Option<String> {
+        let rest = self.capture.finish();
+        self.pass_on(&rest);
+        let has_failed = report.end != End::Exited(0) && !report.timed_out && !report.cancelled;
+        let notice = policy
+            .notice(&self.capture.text(), cwd)
+            .filter(|_| has_failed)?;
+        Some(format!(
+            "[{notice}. If it must run all the same, `outside_sandbox: true` asks a person.]\n"
+        ))
+    }
+
+    fn outcome(
+        mut self,
+        report: &ShellReport,
+        timeout: Duration,
+        notice: Option<String>,
+    ) -> Outcome {
         let rest = self.capture.finish();
         self.pass_on(&rest);
         let mut text = self.capture.text();
@@ -226,6 +314,7 @@ impl Output {
         if text.is_empty() && (report.timed_out || report.cancelled) {
             text.push_str("(nothing was written until then; buffered output is lost)\n");
         }
+        text.push_str(&notice.unwrap_or_default());
         say_leftovers(&mut text, report);
         ended(text, report, timeout)
     }

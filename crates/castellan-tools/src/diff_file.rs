@@ -273,6 +273,7 @@ fn compare(params: &Params, plan: &Plan, limit: usize) -> Result<Report, Outcome
     Ok(Report {
         outcome: Outcome::read(output),
         session,
+        pictures: Vec::new(),
     })
 }
 

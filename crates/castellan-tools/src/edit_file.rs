@@ -381,6 +381,7 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
             output: answer(&target, &shown),
             effect: EffectStatus::Committed,
         },
+        pictures: Vec::new(),
         session: mark
             .map(|mark| SessionEffect::FileSeen { path: target, mark })
             .into_iter()

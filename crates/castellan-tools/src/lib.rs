@@ -9,10 +9,12 @@ pub mod bash;
 pub mod diff_file;
 pub mod edit_file;
 pub mod file;
+pub mod parse;
 pub mod read_file;
 pub mod search;
 pub mod write_file;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,9 +23,10 @@ use castellan_core::tool::Typed;
 use castellan_host::shell::Shell;
 
 use crate::file::Closed;
+use crate::parse::Parser;
 
 /// What the tools of this crate need.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Needs {
     /// Where commands run.
     pub shell: Shell,
@@ -33,6 +36,16 @@ pub struct Needs {
     pub timeout: Duration,
     /// What file tools don't touch.
     pub closed: Closed,
+    /// Where hostile files are parsed.
+    pub parser: Arc<dyn Parser>,
+}
+
+impl fmt::Debug for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Needs")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Every tool of this crate, in the order a model is shown them.
@@ -43,10 +56,11 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
         environment,
         timeout,
         closed,
+        parser,
     } = needs;
     vec![
         Arc::new(Typed::new(bash::Bash::new(shell, environment, timeout))),
-        Arc::new(Typed::new(read_file::ReadFile::new(closed.clone()))),
+        Arc::new(Typed::new(read_file::ReadFile::new(closed.clone(), parser))),
         Arc::new(Typed::new(write_file::WriteFile::new(closed.clone()))),
         Arc::new(Typed::new(edit_file::EditFile::new(closed.clone()))),
         Arc::new(Typed::new(diff_file::DiffFile::new(closed.clone()))),

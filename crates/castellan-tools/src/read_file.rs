@@ -2,10 +2,12 @@
 
 mod notebook;
 mod page;
+mod parsed;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use castellan_core::Outcome;
@@ -21,7 +23,9 @@ use serde::Deserialize;
 use crate::DOMAIN;
 use crate::file::text::{Binary, Encoding, Extent, Transcoded, detect};
 use crate::file::{self, Closed, HASHED_UP_TO, Opened};
+use crate::parse::{self, Answer, Parser};
 use page::{Page, bounded_line, count_lines};
+use parsed::Shown;
 
 /// Bytes of a result kept free for the notes around the lines.
 const NOTES: usize = 1024;
@@ -47,23 +51,30 @@ pub struct Params {
 }
 
 /// The tool.
-#[derive(Debug)]
 pub struct ReadFile {
     spec: ToolSpec,
     closed: Closed,
+    parser: Arc<dyn Parser>,
+}
+
+impl fmt::Debug for ReadFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadFile").finish_non_exhaustive()
+    }
 }
 
 impl ReadFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
-    pub fn new(closed: Closed) -> Self {
+    pub fn new(closed: Closed, parser: Arc<dyn Parser>) -> Self {
         let mut spec = ToolSpec::new::<Params>(
             "read_file",
             DOMAIN,
-            "Read a text file with numbered lines",
+            "Read a text file with numbered lines, or look at a picture",
             "Read a text file. Lines come back numbered, `NUMBER<tab>TEXT`; the numbers are not \
              part of the file. A long file comes in pages: the answer names the next offset. \
-             Notebooks are shown as their cells.",
+             Notebooks are shown as their cells, PDF files as their text, pictures (PNG, JPEG, \
+             GIF, WebP, BMP, TIFF, ICO of at most 4 MiB) as what they are.",
         );
         spec.primary_key = Some("path".to_owned());
         spec.examples = vec![
@@ -76,7 +87,11 @@ impl ReadFile {
         spec.auto_in_task_agent = true;
         spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
         spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
-        Self { spec, closed }
+        Self {
+            spec,
+            closed,
+            parser,
+        }
     }
 }
 
@@ -126,27 +141,94 @@ impl TypedTool for ReadFile {
         path: PathBuf,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let limit = context.view.result_limit;
-        let work = move || page(&params, &path, limit);
         async move {
-            tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|error| {
-                    Outcome::failed(format!("reading broke down: {error}"), "").into()
-                })
+            let place = path.clone();
+            let format = match blocking(move || parsed::format_of(&place)).await {
+                Ok(format) => format,
+                Err(outcome) => return outcome.into(),
+            };
+            let answer = match format {
+                Some(format) => {
+                    let cancel = context.cancel.clone();
+                    Some(self.parser.parse(format, path.clone(), cancel).await)
+                }
+                None => None,
+            };
+            let limit = context.view.result_limit;
+            let page = move || page(&params, &path, limit, answer);
+            blocking(page).await.unwrap_or_else(Report::from)
         }
         .boxed()
     }
 }
 
-fn page(params: &Params, path: &std::path::Path, result_limit: usize) -> Report {
-    let read = || -> Result<Report, Outcome> {
-        let opened = file::open(path)?;
-        let shown = opened.path.display().to_string();
-        pages(params, opened, result_limit)
-            .map_err(|error| Outcome::failed(format!("{shown} can't be read: {error}"), ""))
+/// Runs what touches the disk where it holds up nothing else.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Outcome> + Send + 'static,
+) -> Result<T, Outcome> {
+    let broken = |error| Outcome::failed(format!("reading broke down: {error}"), "");
+    tokio::task::spawn_blocking(work).await.map_err(broken)?
+}
+
+fn page(
+    params: &Params,
+    path: &Path,
+    result_limit: usize,
+    answer: Option<Result<Answer, String>>,
+) -> Result<Report, Outcome> {
+    let opened = file::open(path)?;
+    let shown = opened.path.display().to_string();
+    match answer {
+        Some(answer) => special(params, opened, result_limit, answer),
+        None => pages(params, opened, result_limit),
+    }
+    .map_err(|error| Outcome::failed(format!("{shown} can't be read: {error}"), ""))
+}
+
+/// A file that was parsed.
+fn special(
+    params: &Params,
+    mut opened: Opened,
+    result_limit: usize,
+    answer: Result<Answer, String>,
+) -> io::Result<Report> {
+    let path = opened.path.clone();
+    let loaded = file::load(&mut opened.file, &opened.metadata, parse::PDF_LIMIT)?;
+    let Some((bytes, mark)) = loaded else {
+        return Err(io::Error::other("it changed while it was read"));
     };
-    read().unwrap_or_else(Report::from)
+    let size = bytes.len() as u64;
+    let session = vec![SessionEffect::FileSeen {
+        path: path.clone(),
+        mark,
+    }];
+    let shown = match answer {
+        Ok(answer) => parsed::shown(&path, bytes, answer),
+        Err(reason) => Ok(Shown::Told(
+            format!("({}, {size} bytes, is not shown: {reason})", path.display()),
+            None,
+        )),
+    };
+    Ok(match shown {
+        Err(outcome) => outcome.into(),
+        Ok(Shown::Told(text, picture)) => Report {
+            outcome: Outcome::read(text),
+            session,
+            pictures: picture.into_iter().collect(),
+        },
+        Ok(Shown::Text(text, note)) => {
+            let source = Source {
+                lines: Box::new(Cursor::new(text)),
+                encoding: Encoding::Utf8,
+                notes: vec![note],
+            };
+            Report {
+                outcome: lines(params, source, &path, size, result_limit)?,
+                session,
+                pictures: Vec::new(),
+            }
+        }
+    })
 }
 
 /// Where the lines come from, and what is said of them.
@@ -180,9 +262,10 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         return Ok(Report {
             outcome,
             session: seen,
+            pictures: Vec::new(),
         });
     }
-    let mut source = match source {
+    let source = match source {
         Ok(source) => source,
         Err(Binary(kind)) => {
             let text = format!(
@@ -192,6 +275,21 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
             return Ok(Outcome::read(text).into());
         }
     };
+    Ok(Report {
+        outcome: lines(params, source, &path, size, result_limit)?,
+        session: seen,
+        pictures: Vec::new(),
+    })
+}
+
+/// The page of the source that was asked for.
+fn lines(
+    params: &Params,
+    mut source: Source,
+    path: &Path,
+    size: u64,
+    result_limit: usize,
+) -> io::Result<Outcome> {
     let first = params.offset.and_then(|offset| u64::try_from(offset).ok());
     let wanted = params.limit.and_then(|limit| u64::try_from(limit).ok());
     let mut page = Page::new(
@@ -215,10 +313,7 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
     } else {
         (!page.more).then_some(number)
     };
-    Ok(Report {
-        outcome: page.finish(&path, size, number, total, &source.notes),
-        session: seen,
-    })
+    Ok(page.finish(path, size, number, total, &source.notes))
 }
 
 /// A file that is in memory whole, so that all of it tells what it is.

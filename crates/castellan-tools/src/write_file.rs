@@ -238,6 +238,7 @@ fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
                 output,
                 effect: EffectStatus::Committed,
             },
+            pictures: Vec::new(),
             session: mark
                 .map(|mark| SessionEffect::FileSeen {
                     path: plan.target.clone(),

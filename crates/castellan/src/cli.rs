@@ -63,6 +63,9 @@ pub(crate) struct Exec {
     /// Go on with a stored session, by its id or the beginning of it
     #[arg(long, value_name = "ID")]
     pub(crate) resume: Option<String>,
+    /// Send this file with the prompt: text, or a picture for a model that sees; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
     /// How often the turn may ask the model [default: 50, or session.max_turns]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,

@@ -1,6 +1,7 @@
 //! The configuration file: its shape, its defaults, and errors that name line, key and remedy.
 
 mod guards;
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use crate::error::CommandError;
 use guards::{HookConfig, PolicyConfig};
 pub(crate) use guards::{PROJECT_RULES, RulesInProject};
 
+pub(crate) use sandbox::SandboxConfig;
+
 /// The whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -26,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) model: Option<String>,
     pub(crate) session: SessionConfig,
     pub(crate) tools: ToolsConfig,
+    pub(crate) sandbox: SandboxConfig,
     pub(crate) database: DatabaseConfig,
     pub(crate) models: BTreeMap<String, ModelConfig>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -115,6 +119,20 @@ pub(crate) struct ModelConfig {
 pub(crate) struct Capabilities {
     /// Whether the model takes images.
     pub(crate) supports_vision: bool,
+    /// The field in which reasoning of the present turn is sent back; absent for models that don't
+    /// want it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) send_reasoning: Option<SendReasoning>,
+}
+
+/// Where a model wants its reasoning back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SendReasoning {
+    ReasoningContent,
+    Reasoning,
+    ReasoningDetails,
+    ThinkingBlocks,
 }
 
 impl Config {
@@ -311,6 +329,87 @@ mod tests {
         assert!(text.contains("did you mean `base_url`?"), "{text}");
         assert!(problem("[tols]\n").contains("did you mean `tools`?"));
         assert!(problem("[database]\nsynchronous = \"ful\"\n").contains("did you mean `full`?"));
+    }
+
+    #[test]
+    fn where_reasoning_is_sent_back_is_one_of_the_known_fields() {
+        let with = |field: &str| {
+            format!(
+                "[models.a]\nbase_url = \"http://x\"\n[models.a.capabilities]\n\
+                 send_reasoning = \"{field}\"\n"
+            )
+        };
+        let config = Config::parse(&with("reasoning_details")).unwrap();
+        assert_eq!(
+            config.models["a"].capabilities.send_reasoning,
+            Some(SendReasoning::ReasoningDetails)
+        );
+        assert!(config.shown().unwrap().contains("reasoning_details"));
+        let text = problem(&with("reasoning_detail"));
+        assert!(
+            text.contains("line 4") && text.contains("did you mean `reasoning_details`?"),
+            "{text}"
+        );
+        let none = Config::parse("[models.a]\nbase_url = \"http://x\"\n").unwrap();
+        assert_eq!(none.models["a"].capabilities.send_reasoning, None);
+    }
+
+    #[test]
+    fn the_sandbox_takes_a_word_or_a_table_and_says_what_is_wrong_with_either() {
+        let parsed = |text: &str| Config::parse(text).unwrap().sandbox;
+        assert_eq!(parsed(""), parsed("sandbox = \"auto\""));
+        assert_eq!(
+            parsed("sandbox = \"require\""),
+            parsed("[sandbox]\nmode = \"require\"\nnetwork = \"allow\"\nwrite = [\"caches\"]\n")
+        );
+        let wish = parsed("[sandbox]\nwrite = [\"~/data\", \"/srv\", \"~\"]").wish(
+            Some(Path::new("/home/me")),
+            vec![],
+            vec![],
+        );
+        let paths: Vec<_> = wish
+            .write
+            .iter()
+            .map(|path| path.to_str().unwrap())
+            .collect();
+        assert_eq!(paths, ["/home/me/data", "/srv", "/home/me/"]);
+        assert!(!wish.caches);
+        for (text, place, said) in [
+            ("sandbox = \"requir\"", "line 1", "did you mean `require`?"),
+            ("sandbox = true", "line 1", "a table with `mode`"),
+            (
+                "\n[sandbox]\nmod = \"off\"",
+                "line 3",
+                "did you mean `mode`?",
+            ),
+            (
+                "\n[sandbox]\nmode = \"on\"",
+                "line 3",
+                "unknown variant `on`",
+            ),
+            ("\n[sandbox]\nnetwork = \"denied\"", "line 3", "`deny`"),
+            (
+                "\n[sandbox]\nwrite = \"/srv\"",
+                "line 3",
+                "expected a sequence",
+            ),
+            (
+                "\n[sandbox]\nwrite = [\n  \"/srv\",\n  \"data\",\n]",
+                "line 5",
+                "`data` is relative",
+            ),
+            (
+                "\n[sandbox]\nwrite = [\"~you/x\"]",
+                "line 3",
+                "home of somebody else",
+            ),
+        ] {
+            let problem = problem(text);
+            assert!(
+                problem.contains(place) && problem.contains(said),
+                "{text}: {problem}"
+            );
+        }
     }
 
     #[test]

@@ -46,6 +46,16 @@ impl Home {
         })
     }
 
+    /// The folders that commands neither read nor write.
+    pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
+        let config = self.config.parent().unwrap_or(&self.config);
+        if config == self.data {
+            vec![self.data.clone()]
+        } else {
+            vec![self.data.clone(), config.to_owned()]
+        }
+    }
+
     pub(crate) fn database(&self) -> PathBuf {
         self.data.join("castellan.db")
     }

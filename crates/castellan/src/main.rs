@@ -1,6 +1,7 @@
 //! The `castellan` program: reads the command line, wires the rooms together, turns what happens
 //! into exit codes. No rule of the domain lives here.
 
+mod attach;
 mod cli;
 mod commands;
 mod config;
@@ -9,11 +10,13 @@ mod home;
 mod model;
 mod output;
 mod wiring;
+mod worker;
 
 use std::process::ExitCode;
 
 use castellan_host::shell::Shell;
 use castellan_host::{Environment, HELPER_ARG, children, env, helper};
+use castellan_tools::parse::child::WORKER_ARG;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command, Config as ConfigCommand, Trace};
@@ -28,6 +31,12 @@ fn main() -> ExitCode {
         .is_some_and(|argument| argument == HELPER_ARG)
     {
         return helper::run();
+    }
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|argument| argument == WORKER_ARG)
+    {
+        return worker::run();
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -6,10 +6,10 @@ use castellan_core::nearest::likely;
 use castellan_core::{Model, ModelError};
 use castellan_host::{Environment, HttpClient};
 use castellan_llm::probe::{Found, Looked, Probe, ProbeReport, Sight};
-use castellan_llm::{ApiKey, ChatModel, ChatSettings};
+use castellan_llm::{ApiKey, ChatModel, ChatSettings, ReasoningField};
 
 use crate::cli::ModelArgs;
-use crate::config::{Config, ModelConfig};
+use crate::config::{Config, ModelConfig, SendReasoning};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::output::note;
@@ -156,6 +156,12 @@ fn configured(world: &World, name: &str, config: &ModelConfig) -> ChatSettings {
     let mut settings = ChatSettings::new(name, &config.base_url, &config.model);
     settings.context_window = config.context_window;
     settings.supports_vision = config.capabilities.supports_vision;
+    settings.send_reasoning = config.capabilities.send_reasoning.map(|field| match field {
+        SendReasoning::ReasoningContent => ReasoningField::Content,
+        SendReasoning::Reasoning => ReasoningField::Reasoning,
+        SendReasoning::ReasoningDetails => ReasoningField::Details,
+        SendReasoning::ThinkingBlocks => ReasoningField::ThinkingBlocks,
+    });
     settings.extra_body = config.extra_body.clone();
     (settings.api_key, settings.key_source) = match (&config.api_key, &config.api_key_env) {
         (Some(key), _) => (ApiKey::new(key), format!("api_key of [models.{name}]")),

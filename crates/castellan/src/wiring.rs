@@ -12,18 +12,23 @@ use castellan_gate::hooks::HookList;
 use castellan_gate::{Catalog, Guards, Permission};
 use castellan_host::hooks::ShellHooks;
 use castellan_host::shell::{HelperCommand, Shell};
-use castellan_host::{Environment, SystemClock, SystemIds};
+use castellan_host::{Environment, Sandbox, SystemClock, SystemIds};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Parts, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
 use castellan_tools::file::Closed;
+use castellan_tools::parse::Parser;
+use castellan_tools::parse::child::Child;
 
 use crate::config::{Config, RulesInProject, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::Chosen;
+
+/// The program this process runs, by a name that stays right when its file is replaced.
+const OWN: &str = "/proc/self/exe";
 
 /// What every command stands on.
 pub(crate) struct World {
@@ -34,6 +39,7 @@ pub(crate) struct World {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) shell: Shell,
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) parser: Arc<dyn Parser>,
     /// The user's rules and hooks.
     guards: Guards,
 }
@@ -42,6 +48,7 @@ impl World {
     pub(crate) fn build(environment: Environment, home: Home) -> Result<Self, CommandError> {
         let config = Config::load(&home.config)?;
         let shell = Shell::new(HelperCommand::own());
+        let parser: Arc<dyn Parser> = Arc::new(Child::new(shell.clone(), OWN.to_owned()));
         let catalog = Arc::new(build_catalog(&environment, &home, &config, &shell)?);
         let guards = build_guards(&environment, &home, &config, &catalog, &shell)?;
         let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
@@ -53,8 +60,32 @@ impl World {
             ids,
             shell,
             catalog,
+            parser,
             guards,
         })
+    }
+
+    /// Looks for the sandbox that works here and encloses commands with it; without that no command
+    /// runs. To be called by whatever runs sessions, before they begin.
+    pub(crate) async fn enclose(&self) {
+        self.shell
+            .enclose(sandbox(&self.config, &self.home, &self.shell, &self.environment).await);
+    }
+
+    /// The same, and makes sure that what is required is there for commands in `workspace`. Returns
+    /// a line that says what encloses them.
+    pub(crate) async fn demand_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
+        self.enclose().await;
+        let sandbox = self.shell.sandbox();
+        sandbox.demand(workspace).map_err(|error| {
+            CommandError::failed(error)
+                .hint(
+                    "install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), or run a \
+                     kernel with Landlock (Linux 6.2 or newer); castellan doctor says more",
+                )
+                .hint("mode = \"auto\" in [sandbox] takes what there is")
+        })?;
+        Ok(format!("sandbox: {}", sandbox.line(workspace)))
     }
 
     pub(crate) fn store(&self) -> Result<Store, CommandError> {
@@ -138,6 +169,19 @@ impl World {
     }
 }
 
+/// The sandbox that works here.
+pub(crate) async fn sandbox(
+    config: &Config,
+    home: &Home,
+    shell: &Shell,
+    environment: &Environment,
+) -> Sandbox {
+    let wish = config
+        .sandbox
+        .wish(environment.home(), home.own_folders(), vec![home.spill()]);
+    Sandbox::find(&wish, shell, environment).await
+}
+
 /// The one catalog.
 pub(crate) fn build_catalog(
     environment: &Environment,
@@ -149,6 +193,7 @@ pub(crate) fn build_catalog(
         shell: shell.clone(),
         environment: environment.child_environment(&[]),
         timeout: Duration::from_secs(config.tools.timeout),
+        parser: Arc::new(Child::new(shell.clone(), OWN.to_owned())),
         closed: Closed::new(
             vec![home.data.clone(), home.config.clone()],
             vec![home.spill()],

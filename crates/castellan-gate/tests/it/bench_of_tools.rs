@@ -172,12 +172,7 @@ impl Bench {
 
     /// A call with these arguments as text.
     pub(crate) fn call(&self, name: &str, arguments: impl Into<String>) -> Pending {
-        let raw = RawCall {
-            provider_id: None,
-            name: name.into(),
-            arguments: arguments.into(),
-            complete: true,
-        };
+        let raw = RawCall::new(name, arguments);
         let call_id = CallId::mint(&self.ids);
         Pending {
             issued: IssuedCall { call_id, raw },

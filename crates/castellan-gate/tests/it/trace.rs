@@ -7,6 +7,7 @@ use castellan_testkit::SequentialIds;
 fn event(session: SessionId, seq: u64) -> Recorded {
     let event = Event::UserTurn {
         text: format!("turn {seq}"),
+        pictures: Vec::new(),
     };
     Recorded {
         ts: Timestamp(seq.try_into().unwrap()),

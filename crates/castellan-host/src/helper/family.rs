@@ -43,31 +43,64 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Family {
     own: i32,
-    main: i32,
+    /// The helper's own child.
+    child: i32,
+    /// The command: that child, or, in a sandbox, what runs below it once it does.
+    main: Option<i32>,
+    /// What makes up the sandbox: not asked to end, because everything in it would end with it, and
+    /// not told of.
+    sandbox: BTreeSet<i32>,
     /// By start and pid, which together name a process for good.
     targets: BTreeMap<(u64, i32), Target>,
 }
 
 impl Family {
-    /// The family of the helper (`own`) with the command itself (`main`) in it.
-    pub(super) const fn new(own: i32, main: i32) -> Self {
+    /// The family of the helper (`own`) with the command itself (`child`) in it.
+    pub(super) const fn new(own: i32, child: i32) -> Self {
         Self {
             own,
-            main,
+            child,
+            main: Some(child),
+            sandbox: BTreeSet::new(),
             targets: BTreeMap::new(),
         }
     }
 
-    /// Takes note of every child that has ended. Returns the fate of the command if it is among
+    /// The same where `child` is a sandbox, in which no command runs yet.
+    pub(super) fn enclosed(own: i32, child: i32) -> Self {
+        Self {
+            main: None,
+            sandbox: BTreeSet::from([child]),
+            ..Self::new(own, child)
+        }
+    }
+
+    /// Learns which process is the command: the one that is `pid` as seen inside. One that has
+    /// ended already is not found and need not be.
+    pub(super) fn find_main(&mut self, pid: i32) {
+        let parents = [vec![self.child], children(self.child)].concat();
+        for parent in parents {
+            let found = children(parent)
+                .into_iter()
+                .find(|child| procfs::innermost_pid(*child) == Some(pid));
+            if let Some(main) = found {
+                self.sandbox.insert(parent);
+                self.main = Some(main);
+                return;
+            }
+        }
+    }
+
+    /// Takes note of every child that has ended. Returns the fate of the helper's own child if it is among
     /// them, and whether no child is left.
     pub(super) fn reap(&self) -> (Option<Fate>, bool) {
         let mut fate = None;
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) if pid.as_raw() == self.main => {
+                Ok(WaitStatus::Exited(pid, code)) if pid.as_raw() == self.child => {
                     fate = Some(Fate::Exited(code));
                 }
-                Ok(WaitStatus::Signaled(pid, signal, _)) if pid.as_raw() == self.main => {
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid.as_raw() == self.child => {
                     fate = Some(Fate::Signalled(signal as i32));
                 }
                 Ok(WaitStatus::StillAlive) => return (fate, false),
@@ -82,6 +115,9 @@ impl Family {
     /// Asks everything below the helper to end.
     pub(super) fn terminate(&mut self) {
         for process in procfs::descendants(self.own) {
+            if self.sandbox.contains(&process.pid) {
+                continue;
+            }
             self.note(&process, Way::Terminated);
             signal(process.pid, Signal::SIGTERM);
             // A stopped process acts on SIGTERM only once it goes on.
@@ -91,6 +127,12 @@ impl Family {
 
     /// Kills everything below the helper that it can find right now.
     pub(super) fn kill(&mut self) {
+        if !self.sandbox.is_empty() {
+            // Killing the sandbox ends all that is in it, which could not be told of any more.
+            for process in procfs::descendants(self.own) {
+                self.note(&process, Way::Killed);
+            }
+        }
         // A group is killed once a sweep: a thousand members would each kill all the others.
         let mut groups = BTreeSet::new();
         // Quick rounds over the direct children first: a process that forks and exits, over and
@@ -128,7 +170,7 @@ impl Family {
 
     /// Remembers for the report that a process was told to end, and how.
     fn note(&mut self, process: &Process, how: Way) {
-        if process.pid == self.main {
+        if Some(process.pid) == self.main || self.sandbox.contains(&process.pid) {
             return;
         }
         let remembered = self.targets.len() < REMEMBERED;
@@ -172,6 +214,16 @@ impl Family {
             .collect();
         (ended, self.targets.len().saturating_sub(survivors.len()))
     }
+}
+
+/// The direct children of a single-threaded process.
+fn children(pid: i32) -> Vec<i32> {
+    procfs::children(pid).unwrap_or_else(|| {
+        let all = procfs::all().into_iter();
+        all.filter(|one| one.parent == pid)
+            .map(|one| one.pid)
+            .collect()
+    })
 }
 
 /// Sends a signal. The process may be gone already, which is what was wanted.

@@ -8,11 +8,22 @@
 //!
 //! It is single-threaded, starts before any async runtime, and knows nothing but its job:
 //! `link` speaks to the owner, `family` finds and ends descendants, `supervisor` is the event loop.
+//!
+//! A command in a sandbox has one process more above it: `inside`, again this program, which is the
+//! first to be enclosed and starts the command. `enclosed` starts it, through `bubblewrap` or so
+//! that it takes on the restrictions of `fence` and `filter` itself.
 
+mod bubblewrap;
+mod enclosed;
 mod family;
+mod fence;
+mod filter;
+mod inside;
 mod link;
+mod privilege;
 mod supervisor;
 
+use std::env;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -30,12 +41,20 @@ use supervisor::Supervisor;
 /// before anything else and then returns [`run`]'s result.
 pub const HELPER_ARG: &str = "__shell";
 
+/// The second argument, which makes of the helper the first process inside a sandbox.
+const INSIDE_ARG: &str = "inside";
+
 /// Runs one job from standard input to its end and reports on standard output. To be called first
 /// thing in a main function, while the process has a single thread.
 #[must_use]
 pub fn run() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(2).take(3).collect();
     // Nobody reads this process's standard error; what can be told is told in the report.
-    match serve() {
+    let served = match arguments.as_slice() {
+        [inside, job, words] if inside == INSIDE_ARG => inside::serve(job, words),
+        _ => serve(),
+    };
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -65,10 +84,13 @@ fn serve() -> io::Result<()> {
     // A child inherits the signal mask, so it is born under an empty one. Signals are held back
     // only after that: an end of the child in between is looked for when supervision begins.
     SigSet::empty().thread_set_mask()?;
-    let child = start(&job);
+    let child = match &job.sandbox {
+        None => start(&job, Streams::of(&job)).map(|child| (child, None)),
+        Some(policy) => enclosed::start(&job, policy).map(|(child, inside)| (child, Some(inside))),
+    };
     signals.thread_block()?;
     match child {
-        Ok(child) => Supervisor::new(child, &job, link, &signals)?.run(),
+        Ok((child, inside)) => Supervisor::new(child, inside, &job, link, &signals)?.run(),
         Err(refused) => {
             link.report(&Report {
                 refused: Some(refused),
@@ -79,12 +101,51 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Starts the command: its input if it has any, two pipes, a process group of its own.
+/// What a command reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Streams {
+    /// No input, two pipes.
+    Piped,
+    /// A pipe to read from, two pipes.
+    Fed,
+    /// What this process has, which is that already.
+    Inherited,
+}
+
+impl Streams {
+    /// Those of a job.
+    const fn of(job: &Job) -> Self {
+        match job.input {
+            Some(_) => Self::Fed,
+            None => Self::Piped,
+        }
+    }
+
+    /// Puts them into a command.
+    fn set(self, command: &mut Command) {
+        match self {
+            Self::Piped => command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+            Self::Fed => command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+            Self::Inherited => command
+                .stdin(Stdio::inherit())
+                .stdout(Stdio::inherit())
+                .stderr(Stdio::inherit()),
+        };
+    }
+}
+
+/// Starts the command in a process group of its own.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place where a command is born"
 )]
-fn start(job: &Job) -> Result<Child, Refused> {
+fn start(job: &Job, streams: Streams) -> Result<Child, Refused> {
     // Checked first, because the error of a failed start does not say which of the two was missing.
     let folder = fs::metadata(&job.cwd).and_then(|found| {
         if found.is_dir() {
@@ -98,23 +159,17 @@ fn start(job: &Job) -> Result<Child, Refused> {
             errno: errno(&error),
         });
     }
-    Command::new(&job.program)
+    let mut command = Command::new(&job.program);
+    command
         .args(&job.args)
         .current_dir(&job.cwd)
         .env_clear()
         .envs(job.env.iter().map(|(name, value)| (name, value)))
-        .stdin(if job.input.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| Refused::Program {
-            errno: errno(&error),
-        })
+        .process_group(0);
+    streams.set(&mut command);
+    command.spawn().map_err(|error| Refused::Program {
+        errno: errno(&error),
+    })
 }
 
 /// The system's number for an error; an error of the library itself (a NUL byte in a string) reads

@@ -15,9 +15,10 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpid, read, write};
 
+use super::enclosed::{Inside, complaint};
 use super::family::{Family, Fate};
 use super::link::{Link, Wish, set_nonblocking};
-use crate::protocol::{Frame, Job, Report};
+use crate::protocol::{Frame, Job, Refused, Report, Word};
 use crate::system::SystemClock;
 
 /// How long processes left behind may go on by themselves: enough for the `tee` of a process
@@ -35,6 +36,9 @@ const SWEEP: Duration = Duration::from_millis(10);
 const CHUNK: usize = 64 * 1024;
 /// Bytes taken from a pipe after the end if something that survives goes on writing to it.
 const LAST_BYTES: usize = 2 * 1024 * 1024;
+
+/// How long a sandbox may take to start its command. It takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where the command stands. Times are of the supervisor's clock.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +69,18 @@ struct Output {
     kind: Frame,
     /// Bytes read after everything was over.
     late: usize,
+}
+
+/// The sandbox of a command.
+#[derive(Debug)]
+struct Enclosure {
+    inside: Inside,
+    /// Time left to the command once it runs.
+    timeout: Duration,
+    /// Whether the command runs.
+    started: bool,
+    /// The version of Landlock that is in force.
+    landlock: Option<u32>,
 }
 
 /// What the command is still to be given to read.
@@ -99,6 +115,11 @@ impl Input {
 pub(super) struct Supervisor {
     clock: SystemClock,
     child: Child,
+    /// What became of the child, which in a sandbox is not the command.
+    child_fate: Option<Fate>,
+    enclosure: Option<Enclosure>,
+    /// Why the command does not run.
+    refused: Option<Refused>,
     fate: Option<Fate>,
     elapsed: Option<Duration>,
     /// Whether no child is left to wait for.
@@ -119,6 +140,7 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) fn new(
         mut child: Child,
+        inside: Option<Inside>,
         job: &Job,
         link: Link,
         signals: &SigSet,
@@ -151,14 +173,28 @@ impl Supervisor {
             set_nonblocking(input.pipe.as_fd())?;
         }
         let main = i32::try_from(child.id()).unwrap_or(i32::MAX);
-        let deadline = clock.monotonic() + Duration::from_millis(job.timeout_ms);
+        let timeout = Duration::from_millis(job.timeout_ms);
+        let own = getpid().as_raw();
+        let (family, patience) = match inside {
+            None => (Family::new(own, main), timeout),
+            Some(_) => (Family::enclosed(own, main), timeout.min(PATIENCE)),
+        };
+        let deadline = clock.monotonic() + patience;
         Ok(Self {
             clock,
             child,
+            child_fate: None,
+            enclosure: inside.map(|inside| Enclosure {
+                inside,
+                timeout,
+                started: false,
+                landlock: None,
+            }),
+            refused: None,
             fate: None,
             elapsed: None,
             alone: false,
-            family: Family::new(getpid().as_raw(), main),
+            family,
             link,
             owner_gone: false,
             input,
@@ -210,6 +246,11 @@ impl Supervisor {
                     until: now + SETTLE,
                 };
             }
+            Phase::Running { deadline } if now >= deadline && !self.runs() => {
+                self.refuse("it did not start the command in time".to_owned());
+                self.phase = Phase::Killing { since: now };
+                self.kill();
+            }
             Phase::Running { deadline } if now >= deadline => {
                 self.stopped = Some(Stop::Timeout);
                 self.ask(self.term_grace);
@@ -222,6 +263,74 @@ impl Supervisor {
             Phase::Killing { since } if now >= since + KILLING => self.phase = Phase::Over,
             Phase::Killing { .. } => self.kill(),
             Phase::Running { .. } | Phase::Settling { .. } | Phase::Asked { .. } => {}
+        }
+    }
+
+    /// Whether the command runs, or has run.
+    fn runs(&self) -> bool {
+        self.enclosure.as_ref().is_none_or(|one| one.started)
+    }
+
+    /// The command will not run.
+    fn refuse(&mut self, reason: String) {
+        self.refused.get_or_insert(Refused::Sandbox { reason });
+    }
+
+    /// Takes in what the first process inside a sandbox says.
+    fn listen(&mut self) {
+        let Some(enclosure) = &mut self.enclosure else {
+            return;
+        };
+        for word in enclosure.inside.words() {
+            match word {
+                Word::Started { pid, landlock } if !enclosure.started => {
+                    enclosure.started = true;
+                    enclosure.landlock = landlock;
+                    self.family.find_main(pid);
+                    if let Phase::Running { deadline } = &mut self.phase {
+                        *deadline = self.clock.monotonic() + enclosure.timeout;
+                    }
+                }
+                Word::Refused(refused) if !enclosure.started => {
+                    self.refused.get_or_insert(refused);
+                }
+                Word::Exited(code) if enclosure.started => {
+                    self.fate.get_or_insert(Fate::Exited(code));
+                }
+                Word::Signalled(signal) if enclosure.started => {
+                    self.fate.get_or_insert(Fate::Signalled(signal));
+                }
+                // Out of turn: whoever says so is not what we started.
+                Word::Started { .. } | Word::Refused(_) | Word::Exited(_) | Word::Signalled(_) => {}
+            }
+        }
+    }
+
+    /// The child has ended, and whatever it had to say has been heard.
+    fn conclude(&mut self, fate: Fate) {
+        if self.runs() {
+            // The command's own word counts. Where there is none, its sandbox was killed over it,
+            // which bubblewrap passes on the way a shell does.
+            let fate = match (fate, &self.enclosure) {
+                (Fate::Exited(code), Some(_)) if code > 128 => Fate::Signalled(code - 128),
+                _ => fate,
+            };
+            self.fate.get_or_insert(fate);
+            return;
+        }
+        self.fate.get_or_insert(fate);
+        let outputs = std::mem::take(&mut self.outputs);
+        if self.stopped.is_none() && self.refused.is_none() {
+            let said: Vec<String> = outputs
+                .into_iter()
+                .map(|output| complaint(output.pipe))
+                .filter(|text| !text.is_empty())
+                .collect();
+            let end = match fate {
+                Fate::Exited(code) => format!("it ended with code {code}"),
+                Fate::Signalled(signal) => format!("it was ended by signal {signal}"),
+            };
+            self.refuse([vec![end], said].concat().join(": "));
         }
     }
 
@@ -246,6 +355,12 @@ impl Supervisor {
     fn cancel(&mut self) {
         let latest = self.clock.monotonic() + CANCEL_GRACE;
         match self.phase {
+            Phase::Running { .. } if !self.runs() => {
+                self.stopped = Some(Stop::Cancel);
+                self.phase = Phase::Killing {
+                    since: self.clock.monotonic(),
+                };
+            }
             Phase::Running { .. } => {
                 self.stopped = Some(Stop::Cancel);
                 self.ask(CANCEL_GRACE);
@@ -285,7 +400,15 @@ impl Supervisor {
             };
             fds.push(PollFd::new(self.link.output(), flags));
         }
-        if self.link.has_room() {
+        if let Some(enclosure) = &self.enclosure
+            && self.child_fate.is_none()
+        {
+            fds.push(PollFd::new(
+                enclosure.inside.pipe().as_fd(),
+                PollFlags::POLLIN,
+            ));
+        }
+        if self.link.has_room() && self.runs() {
             fds.extend(
                 self.outputs
                     .iter()
@@ -308,6 +431,7 @@ impl Supervisor {
         if signalled {
             self.take_signals();
         }
+        self.hear();
         if spoken {
             match self.link.wish() {
                 Wish::Nothing => {}
@@ -352,21 +476,32 @@ impl Supervisor {
 
     /// Takes note of children that have ended.
     fn reap(&mut self) {
-        // The command itself through the standard library, which knows every signal there is.
-        if self.fate.is_none()
+        // The child itself through the standard library, which knows every signal there is.
+        if self.child_fate.is_none()
             && let Ok(Some(status)) = self.child.try_wait()
         {
-            self.fate = status
+            self.child_fate = status
                 .code()
                 .map(Fate::Exited)
                 .or_else(|| status.signal().map(Fate::Signalled));
         }
         let (fate, alone) = self.family.reap();
         self.alone = alone;
-        self.fate = self.fate.or(fate);
-        if self.fate.is_none() && alone {
+        self.child_fate = self.child_fate.or(fate);
+        if self.child_fate.is_none() && alone {
             // Its status was lost to the wait above, see there.
-            self.fate = Some(Fate::Signalled(0));
+            self.child_fate = Some(Fate::Signalled(0));
+        }
+        self.hear();
+    }
+
+    /// Learns from the sandbox, and from the end of the child, what became of the command.
+    fn hear(&mut self) {
+        self.listen();
+        if let Some(fate) = self.child_fate
+            && self.fate.is_none()
+        {
+            self.conclude(fate);
         }
         if self.fate.is_some() && self.elapsed.is_none() {
             self.elapsed = Some(self.clock.monotonic());
@@ -376,6 +511,9 @@ impl Supervisor {
     /// Passes on at most one chunk of each pipe, so that endless output starves neither the clock
     /// nor the owner's wishes.
     fn forward(&mut self) {
+        if !self.runs() {
+            return;
+        }
         let over = matches!(self.phase, Phase::Over);
         let (link, buffer) = (&mut self.link, &mut self.buffer);
         self.outputs.retain_mut(|output| {
@@ -421,7 +559,8 @@ impl Supervisor {
             ended,
             ended_total,
             survivors,
-            refused: None,
+            refused: self.refused.clone(),
+            landlock: self.enclosure.as_ref().and_then(|one| one.landlock),
         }
     }
 }

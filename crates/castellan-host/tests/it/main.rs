@@ -10,6 +10,8 @@ mod http;
 #[cfg(test)]
 mod owner;
 #[cfg(test)]
+mod sandbox;
+#[cfg(test)]
 mod shell;
 #[cfg(test)]
 mod world;

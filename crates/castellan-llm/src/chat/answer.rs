@@ -1,19 +1,29 @@
 //! An answer as it grows, chunk by chunk, out of everything servers have been seen to send.
 
+use std::collections::BTreeSet;
+
 use castellan_core::model::{Finish, Usage};
 use castellan_core::{ModelEvent, ModelReply};
 use serde_json::Value;
 
 use super::calls::{Calls, Cut};
 use super::fragment::Fragment;
+use super::reasoning::{Thoughts, words_of};
+use super::thinking::{self, Piece, Splitter};
+use super::usage;
+use super::written::{self, stage::Stage};
 use crate::complaint::Complaint;
 
 /// An answer that is still coming.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     text: String,
-    reasoning: String,
+    reasoning: Thoughts,
+    splitter: Splitter,
+    stage: Stage,
     calls: Calls,
+    /// Names of the tools that were offered.
+    known: BTreeSet<String>,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
@@ -36,8 +46,10 @@ pub(super) enum Void {
 impl Answer {
     /// An answer of a model that was offered these tools.
     pub(super) fn of_tools<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: BTreeSet<String> = names.into_iter().map(str::to_owned).collect();
         Self {
-            calls: Calls::of_tools(names),
+            calls: Calls::of_tools(known.iter().map(String::as_str)),
+            known,
             ..Self::default()
         }
     }
@@ -55,9 +67,9 @@ impl Answer {
         if is_error(chunk) {
             return Err(Complaint::from_json(chunk));
         }
-        let usage = [&chunk["usage"], &chunk["x_groq"]["usage"]];
-        self.usage = usage.into_iter().find_map(read_usage).or(self.usage);
-        let Some(choice) = first_choice(chunk) else {
+        let choice = first_choice(chunk);
+        self.usage = usage::read(chunk, choice).or(self.usage);
+        let Some(choice) = choice else {
             return Ok(Vec::new());
         };
         let mut events = Vec::new();
@@ -73,37 +85,49 @@ impl Answer {
             self.calls.take_whole(fragments(message));
         }
         // Else it repeats at its end what was streamed.
-        if let Some(reason) = choice["finish_reason"]
-            .as_str()
-            .filter(|reason| !reason.is_empty())
+        let known = self.finish.as_ref().map(weight);
+        if let Some(finish) = read_finish(&choice["finish_reason"])
+            && known.is_none_or(|known| known < weight(&finish))
         {
-            let finish = read_finish(reason);
-            if self
-                .finish
-                .as_ref()
-                .is_none_or(|known| weight(known) < weight(&finish))
-            {
-                self.finish = Some(finish);
-            }
+            self.finish = Some(finish);
         }
         Ok(events)
     }
 
-    /// The complete answer.
+    /// The complete answer, and what of it was not told yet.
     ///
     /// # Errors
     /// [`Void`] where neither words nor calls came: such an answer must not enter a conversation.
-    pub(super) fn finish(self) -> Result<ModelReply, Void> {
-        let has_text = !self.text.trim().is_empty();
-        let has_calls = !self.calls.is_empty();
-        if self.finish == Some(Finish::Other("error".to_owned())) {
+    pub(super) fn finish(mut self) -> Result<(Vec<ModelEvent>, ModelReply), Void> {
+        let mut events = Vec::new();
+        self.settle_words(&mut events);
+        let calls = std::mem::take(&mut self.calls);
+        let written = if calls.is_empty() && self.finish != Some(Finish::ContentFilter) {
+            written::find(&self.text, &self.known)
+        } else {
+            None
+        };
+        if let Some(written) = &written {
+            self.text.truncate(written.start);
+        }
+        if let Some(rest) = self
+            .text
+            .get(self.stage.shown()..)
+            .filter(|rest| !is_blank(rest))
+        {
+            events.push(ModelEvent::Text(rest.to_owned()));
+        }
+        let has_text = !is_blank(&self.text);
+        let has_calls = written.is_some() || !calls.is_empty();
+        if self.finish == Some(Finish::Other(FAILED.to_owned())) {
             return Err(Void::Failed);
         }
+        let reasoning = self.reasoning.finish();
         if !has_text && !has_calls {
             return Err(match self.finish {
                 Some(Finish::ContentFilter) => Void::Withheld,
                 Some(Finish::Length) => Void::CutInReasoning,
-                _ if !self.reasoning.trim().is_empty() => Void::OnlyReasoning,
+                _ if reasoning.is_some() => Void::OnlyReasoning,
                 _ => Void::Empty,
             });
         }
@@ -119,14 +143,41 @@ impl Answer {
             None | Some(Finish::ToolCalls) => Finish::Stop,
             Some(finish) => finish,
         };
-        Ok(ModelReply {
+        if written.is_some() {
+            self.text.truncate(self.text.trim_end().len());
+        }
+        let reply = ModelReply {
             text: if has_text { self.text } else { String::new() },
-            reasoning: (!self.reasoning.trim().is_empty()).then_some(self.reasoning),
-            calls: self.calls.finish(cut),
+            reasoning,
+            calls: written.map_or_else(|| calls.finish(cut), |written| written.calls),
             finish,
             usage: self.usage,
             attempts: 1,
-        })
+        };
+        Ok((events, reply))
+    }
+
+    /// Takes the end of the words, and mends what could be told only there.
+    fn settle_words(&mut self, events: &mut Vec<ModelEvent>) {
+        let (pieces, was_answer) = self.splitter.finish();
+        self.take_pieces(pieces, events);
+        let reasoning = &mut self.reasoning.text;
+        if let Some(answer) = was_answer
+            && let Some(before) = reasoning.strip_suffix(&answer)
+        {
+            reasoning.truncate(before.len());
+            self.text.push_str(answer.trim_start());
+        }
+        if is_blank(&self.reasoning.text)
+            && let Some((thought, answer)) = thinking::split_unopened(&self.text)
+        {
+            // They were shown as words of the answer when they came, which can't be undone; what is
+            // kept is right.
+            let before = self.text.len() - answer.len();
+            thought.clone_into(&mut self.reasoning.text);
+            self.text = answer.to_owned();
+            self.stage.shift(before);
+        }
     }
 
     fn is_blank(&self) -> bool {
@@ -134,25 +185,39 @@ impl Answer {
     }
 
     fn take_part(&mut self, part: &Value, events: &mut Vec<ModelEvent>) {
-        let mut reasoning = String::new();
-        // Some servers send the same words under both names.
-        for key in ["reasoning_content", "reasoning"] {
-            if reasoning.is_empty() {
-                reasoning.push_str(part[key].as_str().unwrap_or_default());
+        let mut thought = self.reasoning.take(part);
+        let mut text = String::new();
+        read_content(&part["content"], &mut text, &mut thought);
+        text.push_str(part["refusal"].as_str().unwrap_or_default());
+        if !thought.is_empty() {
+            self.reasoning.text.push_str(&thought);
+            events.push(ModelEvent::Reasoning(thought));
+        }
+        let pieces = self.splitter.push(&text);
+        self.take_pieces(pieces, events);
+    }
+
+    fn take_pieces(&mut self, pieces: Vec<Piece>, events: &mut Vec<ModelEvent>) {
+        for piece in pieces {
+            match piece {
+                Piece::Reasoning(thought) => {
+                    self.reasoning.text.push_str(&thought);
+                    events.push(ModelEvent::Reasoning(thought));
+                }
+                Piece::Text(text) => self.text.push_str(&text),
             }
         }
-        let mut text = String::new();
-        read_content(&part["content"], &mut text, &mut reasoning);
-        text.push_str(part["refusal"].as_str().unwrap_or_default());
-        if !reasoning.is_empty() {
-            self.reasoning.push_str(&reasoning);
-            events.push(ModelEvent::Reasoning(reasoning));
-        }
-        if !text.is_empty() {
-            self.text.push_str(&text);
-            events.push(ModelEvent::Text(text));
+        if let Some(fit) = self.stage.release(&self.text, &self.known) {
+            events.push(ModelEvent::Text(fit.to_owned()));
         }
     }
+}
+
+/// Why an answer ended that broke on its server.
+const FAILED: &str = "error";
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 /// Whether a chunk is an error: `{"error": …}` or `{"object": "error", …}`.
@@ -182,10 +247,7 @@ fn read_content(content: &Value, text: &mut String, reasoning: &mut String) {
     for part in content.as_array().into_iter().flatten() {
         match part["type"].as_str() {
             Some("thinking" | "reasoning") => {
-                let mut inner = String::new();
-                read_content(&part["thinking"], &mut inner, &mut String::new());
-                inner.push_str(part["text"].as_str().unwrap_or_default());
-                reasoning.push_str(&inner);
+                reasoning.push_str(&words_of(part));
             }
             _ => text.push_str(
                 part["text"]
@@ -207,24 +269,41 @@ fn fragments(part: &Value) -> impl Iterator<Item = Fragment> + '_ {
     calls.chain(legacy.map(Fragment::from_function))
 }
 
-fn read_usage(usage: &Value) -> Option<Usage> {
-    let count = |names: [&str; 2]| names.into_iter().find_map(|name| usage[name].as_u64());
-    let prompt = count(["prompt_tokens", "input_tokens"]);
-    let completion = count(["completion_tokens", "output_tokens"]);
-    (prompt.is_some() || completion.is_some()).then(|| Usage {
-        prompt_tokens: prompt.unwrap_or(0),
-        completion_tokens: completion.unwrap_or(0),
+/// What a server says of the end; `None` where it says nothing yet. Words are compared without
+/// regard to case, hyphens and underscores.
+fn read_finish(reason: &Value) -> Option<Finish> {
+    let word = match reason {
+        Value::Null => return None,
+        Value::String(word) if is_blank(word) => return None,
+        Value::String(word) => word.trim().to_owned(),
+        Value::Object(fields) => {
+            // {"type": "stop"}
+            let kind = fields.get("type").or_else(|| fields.get("reason"));
+            let kind = kind.and_then(Value::as_str);
+            kind.map_or_else(|| reason.to_string(), str::to_owned)
+        }
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => reason.to_string(),
+    };
+    let plain = word.to_ascii_lowercase().replace(['_', '-', ' '], "");
+    Some(match plain.as_str() {
+        "stop" | "endturn" | "eos" | "eostoken" | "stopsequence" | "complete" | "completed"
+        | "done" | "finish" | "finished" | "end" => Finish::Stop,
+        "toolcalls" | "toolcall" | "functioncall" | "functioncalls" | "tooluse" => {
+            Finish::ToolCalls
+        }
+        "length"
+        | "maxtokens"
+        | "modellength"
+        | "maxlength"
+        | "maxoutputtokens"
+        | "modelcontextwindowexceeded" => Finish::Length,
+        "contentfilter" | "contentfiltered" | "safety" | "sensitive" | "recitation"
+        | "blocklist" | "prohibitedcontent" | "spii" => Finish::ContentFilter,
+        "error" | "networkerror" | "insufficientsystemresource" | "malformedfunctioncall" => {
+            Finish::Other(FAILED.to_owned())
+        }
+        _ => Finish::Other(word),
     })
-}
-
-fn read_finish(reason: &str) -> Finish {
-    match reason.to_ascii_lowercase().as_str() {
-        "stop" | "end_turn" | "eos" | "eos_token" | "stop_sequence" => Finish::Stop,
-        "tool_calls" | "function_call" | "tool_use" => Finish::ToolCalls,
-        "length" | "max_tokens" | "model_length" => Finish::Length,
-        "content_filter" | "safety" => Finish::ContentFilter,
-        _ => Finish::Other(reason.to_owned()),
-    }
 }
 
 /// Which of several reasons counts: the one after which most care is due.

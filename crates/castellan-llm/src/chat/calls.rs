@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use castellan_core::RawCall;
+use serde_json::Value;
 
 use super::fragment::{Extent, Fragment};
 
@@ -29,6 +30,7 @@ struct Building {
     id: Option<String>,
     name: String,
     arguments: String,
+    extra: Option<Value>,
     extent: Extent,
 }
 
@@ -185,6 +187,8 @@ impl Calls {
                     name: call.name,
                     arguments: call.arguments,
                     complete,
+                    from_text: false,
+                    extra: call.extra,
                 }
             })
             .collect()
@@ -217,6 +221,9 @@ impl Building {
         }
         if let Some(name) = &fragment.name {
             self.merge_name(name, known);
+        }
+        if self.extra.is_none() {
+            self.extra.clone_from(&fragment.extra);
         }
         let is_repeated = (fragment.name.is_some() || fragment.id.is_some())
             && self.extent.has_ended()

@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::Inner;
 use super::answer::{Answer, Void};
 use super::arrival::Arrival;
+use super::dialect::Refused;
 use super::failure::{Failure, Retry, Site};
 use super::halves::{self, Joiner};
-use super::request::{self, Counting};
+use super::request;
 use super::retry;
 use crate::complaint::{Complaint, tidy};
 use crate::models::authorize;
@@ -33,12 +34,15 @@ pub(super) type Events = Sender<Result<ModelEvent, castellan_core::ModelError>>;
 pub(super) async fn ask(
     inner: &Inner,
     request: &ModelRequest,
-    counting: Counting,
+    refused: Refused,
     events: &mut Events,
 ) -> Result<ModelReply, Failure> {
     let model = inner.model().await?;
-    let site = inner.site(&model);
-    let body = request::body(request, &inner.settings, &model, counting);
+    let body = request::body(request, &inner.settings, &model, refused);
+    let site = Site {
+        sent: Some(&body),
+        ..inner.site(&model)
+    };
     let mut post = HttpRequest::post_json(inner.endpoint.chat(), body.to_string());
     post.timeouts = inner.settings.timeouts;
     let accepted = header::HeaderValue::from_static("text/event-stream, application/json");
@@ -166,11 +170,11 @@ impl Reading<'_> {
             }
             Form::Json => {
                 self.read_json(first, events).await?;
-                self.finish()
+                self.finish(events).await
             }
             Form::Events => {
                 self.read_events(first, events).await?;
-                self.finish()
+                self.finish(events).await
             }
         }
     }
@@ -270,11 +274,20 @@ impl Reading<'_> {
             }
             return Ok(More::Yes);
         }
-        match halves::read(data) {
-            Ok(chunk) => self.take(&chunk, events).await?,
+        // Some servers forget the blank line between two events, or all that stands between them.
+        let (data, more) = match data.strip_suffix(DONE) {
+            Some(before) => (before.trim_end(), More::No),
+            None => (data, More::Yes),
+        };
+        match halves::read_all(data) {
+            Ok(chunks) => {
+                for chunk in &chunks {
+                    self.take(chunk, events).await?;
+                }
+            }
             Err(_) => return Err(self.site.broken("sent an event that is broken JSON")),
         }
-        Ok(More::Yes)
+        Ok(more)
     }
 
     async fn take(&mut self, chunk: &Value, events: &mut Events) -> Result<(), Failure> {
@@ -292,9 +305,10 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn finish(self) -> Result<ModelReply, Failure> {
+    async fn finish(self, events: &mut Events) -> Result<ModelReply, Failure> {
         let site = self.site;
-        self.answer.finish().map_err(|void| match void {
+        let finished = self.answer.finish();
+        let (rest, reply) = finished.map_err(|void| match void {
             Void::CutInReasoning => site.fail(
                 ErrorCode::ModelProtocol,
                 Retry::Never,
@@ -317,7 +331,12 @@ impl Reading<'_> {
             Void::OnlyReasoning => site.broken("sent reasoning and no answer"),
             Void::Empty if self.noise.is_empty() => site.broken("sent an empty answer"),
             Void::Empty => site.broken(&format!("sent no answer, only `{}`", self.noise)),
-        })
+        })?;
+        for event in rest {
+            // As with those before: nobody may be listening.
+            drop(events.send(Ok(event)).await);
+        }
+        Ok(reply)
     }
 
     fn keep_start(&mut self, bytes: &[u8]) {

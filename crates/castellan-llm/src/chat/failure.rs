@@ -5,8 +5,10 @@ use std::time::Duration;
 use castellan_core::secret::Redaction;
 use castellan_core::{ErrorCode, ModelError};
 use castellan_host::HttpError;
+use serde_json::Value;
 
-use super::overflow::is_overflow;
+use super::dialect::{Habit, lesson};
+use super::overflow;
 use crate::complaint::Complaint;
 use crate::endpoint::Endpoint;
 use crate::key::ApiKey;
@@ -18,8 +20,21 @@ pub(crate) enum Retry {
     Never,
     /// It is made again, not before the time the server asked for.
     Later(Option<Duration>),
-    /// It is made again without asking for the count of tokens, which this server does not know.
-    WithoutUsage,
+    /// It is made again once: most likely it goes to a wrong address, perhaps something in between
+    /// had a bad moment.
+    Once,
+    /// It is made again without something that this server refuses.
+    Without(Habit),
+}
+
+impl Retry {
+    /// The time the server asked for.
+    pub(super) const fn asked(&self) -> Option<Duration> {
+        match self {
+            Self::Later(asked) => *asked,
+            Self::Never | Self::Once | Self::Without(_) => None,
+        }
+    }
 }
 
 /// One request that came to nothing.
@@ -44,6 +59,8 @@ pub(crate) struct Site<'a> {
     pub(crate) key: Option<&'a ApiKey>,
     /// Where it came from.
     pub(crate) key_source: &'a str,
+    /// The body that was sent, where it was a conversation.
+    pub(crate) sent: Option<&'a Value>,
 }
 
 impl<'a> Site<'a> {
@@ -59,6 +76,7 @@ impl<'a> Site<'a> {
             model,
             key,
             key_source,
+            sent: None,
         }
     }
 
@@ -77,6 +95,7 @@ impl<'a> Site<'a> {
                 code,
                 message,
                 hint: redaction.apply(hint.into()),
+                overflow: None,
             },
             retry,
             is_unreached: false,
@@ -95,6 +114,12 @@ impl<'a> Site<'a> {
 
     /// An answer that is none of a chat API.
     pub(crate) fn not_the_api(&self, kind: &str, start: &str) -> Failure {
+        // A page may be that of a proxy whose server is away for a moment.
+        let retry = if start.starts_with('<') {
+            Retry::Once
+        } else {
+            Retry::Never
+        };
         let kind = if kind.is_empty() {
             "no content type"
         } else {
@@ -102,7 +127,7 @@ impl<'a> Site<'a> {
         };
         self.fail(
             ErrorCode::ModelProtocol,
-            Retry::Never,
+            retry,
             format!(
                 "{} answered something that is not a chat completion ({kind}): {start}",
                 self.address
@@ -213,14 +238,25 @@ impl<'a> Site<'a> {
         );
         let later = Retry::Later(asked);
         let too_long = matches!(status, 400 | 422 | 500)
-            && is_overflow(&complaint.message, &complaint.codes());
+            && overflow::is_overflow(&complaint.message, &complaint.codes());
+        // A chat template that breaks over a message is a 500 at some servers.
+        let lesson = self
+            .sent
+            .filter(|_| matches!(status, 400 | 422 | 500 | 501))
+            .and_then(|sent| lesson(&complaint.message, sent));
         match status {
             // A body that is too large for a server in front of the model is cured the same way.
             _ if too_long || status == 413 => {
-                self.fail(ErrorCode::ModelContextOverflow, Retry::Never, said, "")
+                let mut failure =
+                    self.fail(ErrorCode::ModelContextOverflow, Retry::Never, said, "");
+                failure.error.overflow = Some(overflow::sizes(complaint));
+                failure
             }
-            400 | 422 if is_about_usage(&complaint.message) => {
-                self.fail(ErrorCode::ModelRejected, Retry::WithoutUsage, said, "")
+            _ if let Some(habit) = lesson => {
+                self.fail(ErrorCode::ModelRejected, Retry::Without(habit), said, "")
+            }
+            _ if let Some(hint) = self.tools_hint(status, complaint) => {
+                self.fail(ErrorCode::ModelRejected, Retry::Never, said, hint)
             }
             401 | 403 => self.fail(
                 ErrorCode::ModelUnauthorized,
@@ -251,12 +287,7 @@ impl<'a> Site<'a> {
             408 | 409 | 425 | 500 | 502 | 503 | 504 | 520..=524 => {
                 self.fail(ErrorCode::ModelUnreachable, later, said, asked_hint(asked))
             }
-            _ => self.fail(
-                ErrorCode::ModelRejected,
-                Retry::Never,
-                said,
-                self.request_hint(complaint),
-            ),
+            _ => self.fail(ErrorCode::ModelRejected, Retry::Never, said, ""),
         }
     }
 
@@ -282,24 +313,47 @@ impl<'a> Site<'a> {
         }
     }
 
-    fn request_hint(&self, complaint: &Complaint) -> String {
+    /// What to do where a server says that it can't let the model call tools.
+    fn tools_hint(&self, status: u16, complaint: &Complaint) -> Option<String> {
         let message = complaint.message.to_lowercase();
-        if message.contains("does not support tools")
-            || message.contains("tool use is not supported")
-        {
-            return format!(
-                "the model `{}` can't call tools; choose one that can",
-                self.model
+        let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+        if !matches!(status, 400 | 404 | 422 | 500 | 501) {
+            return None;
+        }
+        if says(&["--jinja", "--enable-auto-tool-choice", "--tool-call-parser"]) {
+            return Some(
+                "the server can do this once it is started with the options it names".to_owned(),
             );
         }
-        String::new()
+        let is_refused = says(NO_TOOLS)
+            || (says(&[
+                "tools",
+                "tool use",
+                "function calling",
+                "tool calling",
+                "functions",
+            ]) && says(&[
+                "does not support",
+                "doesn't support",
+                "not supported",
+                "unsupported",
+            ]));
+        is_refused.then(|| {
+            format!(
+                "the model `{}` can't call tools; choose one that can",
+                self.model
+            )
+        })
     }
 }
 
-/// Whether a refusal is about the field that asks for the count of tokens.
-fn is_about_usage(message: &str) -> bool {
-    message.contains("stream_options") || message.contains("include_usage")
-}
+/// Refusals of tools that don't say "support".
+const NO_TOOLS: &[&str] = &[
+    "no endpoints found that support tool use",
+    "unrecognized request argument supplied: tools",
+    "unknown field `tools`",
+    "unknown parameter: 'tools'",
+];
 
 fn asked_hint(asked: Option<Duration>) -> String {
     asked.map_or_else(String::new, |asked| {
@@ -367,9 +421,18 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_count_of_tokens_is_left_out_next_time() {
+    fn what_was_refused_of_a_request_is_left_out_next_time() {
         let body = r#"{"error": {"message": "Unknown parameter: stream_options"}}"#;
-        assert_eq!(refused(400, body).retry, Retry::WithoutUsage);
+        assert_eq!(refused(400, body).retry, Retry::Never);
+        let sent = json!({"stream_options": {"include_usage": true}});
+        let failure = with_site(|site| {
+            let site = Site {
+                sent: Some(&sent),
+                ..site.clone()
+            };
+            site.refused(400, body, None)
+        });
+        assert_eq!(failure.retry, Retry::Without(Habit::Counting));
     }
 
     #[test]

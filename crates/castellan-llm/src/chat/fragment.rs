@@ -14,6 +14,8 @@ pub(super) struct Fragment {
     pub(super) name: Option<String>,
     /// Arguments or a part of them.
     pub(super) arguments: String,
+    /// What the provider wants back with the call.
+    pub(super) extra: Option<Value>,
 }
 
 impl Fragment {
@@ -28,6 +30,10 @@ impl Fragment {
             Some(Value::Number(number)) => Some(number.to_string()),
             other => other.and_then(Value::as_str).map(str::to_owned),
         };
+        fragment.extra = value
+            .get("extra_content")
+            .filter(|extra| extra.is_object())
+            .cloned();
         fragment.id = fragment.id.filter(|id| !id.trim().is_empty());
         fragment
     }
@@ -49,12 +55,16 @@ impl Fragment {
             id: None,
             name: name.map(str::to_owned),
             arguments,
+            extra: None,
         }
     }
 
     /// Whether it says nothing at all.
     pub(super) fn is_void(&self) -> bool {
-        self.name.is_none() && self.id.is_none() && self.arguments.is_empty()
+        self.name.is_none()
+            && self.id.is_none()
+            && self.arguments.is_empty()
+            && self.extra.is_none()
     }
 }
 

@@ -37,6 +37,21 @@ pub(super) fn read(json: &str) -> serde_json::Result<Value> {
     })
 }
 
+/// Reads JSON values, one behind the other with or without blanks between them; at least one.
+///
+/// # Errors
+/// What is wrong with the first that is broken.
+pub(super) fn read_all(json: &str) -> serde_json::Result<Vec<Value>> {
+    let error = match read(json) {
+        Ok(value) => return Ok(vec![value]),
+        Err(error) => error,
+    };
+    let values: serde_json::Result<Vec<Value>> = serde_json::Deserializer::from_str(json)
+        .into_iter()
+        .collect();
+    values.ok().filter(|values| values.len() > 1).ok_or(error)
+}
+
 /// Joins the halves of a character that came in two events.
 #[derive(Debug, Default)]
 pub(super) struct Joiner {

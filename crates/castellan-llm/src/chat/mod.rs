@@ -1,24 +1,30 @@
 //! Models behind the OpenAI-compatible Chat Completions API, which nearly every server speaks.
 //!
 //! A request is written by `request`, sent and its answer read by `exchange`, put together by
-//! `answer` and `calls`. What went wrong is judged by `failure` and how long to wait before the next
-//! try by `retry`; here it is tried until an answer is complete or there is no point in going on.
+//! `answer` and `calls`; `reasoning` and `thinking` tell thoughts from words, and `written` finds
+//! calls that were written as words. What went wrong is judged by `failure`, what a server refuses is
+//! learnt by `dialect`, and how long to wait before the next try is said by `retry`; here it is tried
+//! until an answer is complete or there is no point in going on.
 
 mod answer;
 mod arrival;
 mod calls;
+pub(crate) mod dialect;
 pub(crate) mod exchange;
 pub(crate) mod failure;
 mod fragment;
 mod halves;
 mod overflow;
+mod reasoning;
 mod request;
 mod retry;
 mod settings;
+mod thinking;
+mod usage;
+mod written;
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -35,12 +41,14 @@ use futures::{SinkExt as _, StreamExt as _};
 
 use crate::endpoint::Endpoint;
 use crate::models;
+use dialect::Lessons;
 use exchange::Events;
 use failure::{Failure, Retry, Site};
-use request::Counting;
 
 pub use request::RAW_ARGUMENTS;
-pub use settings::{ATTEMPTS, BlankContent, ChatSettings, FIRST_BYTE, IDLE, LONGEST_WAIT};
+pub use settings::{
+    ATTEMPTS, BlankContent, ChatSettings, FIRST_BYTE, IDLE, LONGEST_WAIT, ReasoningField,
+};
 
 /// How long a server has to list its models, which unlike an answer takes no thought.
 const LISTING: Duration = Duration::from_secs(30);
@@ -61,8 +69,8 @@ struct Inner {
     info: ModelInfo,
     /// Settled by the first request, where no model was named.
     settled: OnceLock<ModelInfo>,
-    /// The server refuses to count tokens.
-    refuses_counting: AtomicBool,
+    /// What the server was found to refuse.
+    lessons: Lessons,
 }
 
 impl ChatModel {
@@ -89,7 +97,7 @@ impl ChatModel {
             ids,
             info,
             settled: OnceLock::new(),
-            refuses_counting: AtomicBool::new(false),
+            lessons: Lessons::default(),
         }))
     }
 }
@@ -136,11 +144,10 @@ impl Model for ChatModel {
 }
 
 fn cancelled() -> ModelError {
-    ModelError {
-        code: ErrorCode::Cancelled,
-        message: "the request to the model was cancelled".to_owned(),
-        hint: String::new(),
-    }
+    ModelError::new(
+        ErrorCode::Cancelled,
+        "the request to the model was cancelled",
+    )
 }
 
 impl Inner {
@@ -154,12 +161,8 @@ impl Inner {
         let mut tries = 1;
         loop {
             requests += 1;
-            let counting = if self.refuses_counting.load(Ordering::Relaxed) {
-                Counting::Omitted
-            } else {
-                Counting::Asked
-            };
-            let failure = match Box::pin(exchange::ask(self, request, counting, events)).await {
+            let refused = self.lessons.refused();
+            let failure = match Box::pin(exchange::ask(self, request, refused, events)).await {
                 Ok(reply) => {
                     return Ok(ModelReply {
                         attempts: requests,
@@ -168,12 +171,16 @@ impl Inner {
                 }
                 Err(failure) => failure,
             };
+            let attempts = match failure.retry {
+                // Where nothing but another address helps, one more try is enough.
+                Retry::Once => self.settings.attempts.min(2),
+                Retry::Never | Retry::Later(_) | Retry::Without(_) => self.settings.attempts,
+            };
             match failure.retry {
-                Retry::WithoutUsage if counting == Counting::Asked => {
-                    self.refuses_counting.store(true, Ordering::Relaxed);
-                }
-                Retry::Later(asked) if tries < self.settings.attempts => {
+                Retry::Without(habit) if !refused.has(habit) => self.lessons.learn(habit),
+                Retry::Later(_) | Retry::Once if tries < attempts => {
                     tries += 1;
+                    let asked = failure.retry.asked();
                     let jitter = retry::jitter(&*self.ids);
                     let wait = retry::wait(tries, asked, self.settings.longest_wait, jitter);
                     let restart = ModelEvent::Restart {
@@ -184,8 +191,12 @@ impl Inner {
                     drop(events.send(Ok(restart)).await);
                     self.clock.sleep(wait).await;
                 }
-                Retry::Later(_) if tries > 1 => return Err(after_tries(failure.error, tries)),
-                Retry::Never | Retry::Later(_) | Retry::WithoutUsage => return Err(failure.error),
+                Retry::Later(_) | Retry::Once if tries > 1 => {
+                    return Err(after_tries(failure.error, tries));
+                }
+                Retry::Never | Retry::Later(_) | Retry::Once | Retry::Without(_) => {
+                    return Err(failure.error);
+                }
             }
         }
     }

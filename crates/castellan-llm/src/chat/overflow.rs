@@ -3,6 +3,10 @@
 //! Only a server's own message and code are looked at, never the rest of its answer, which may quote
 //! the conversation. A message that merely mentions the context is no overflow.
 
+use castellan_core::model::Overflow;
+
+use crate::complaint::Complaint;
+
 /// Codes and types that mean it.
 const CODES: &[&str] = &[
     "context_length_exceeded",   // OpenAI and many after it
@@ -20,7 +24,19 @@ const PHRASES: &[&str] = &[
     "exceeds the available context size", // llama.cpp
     "exceed context window",  // llama-cpp-python
     "exceeds the context window",
-    "greater than the context length",      // LM Studio
+    "greater than the context length",        // LM Studio
+    "reached context length of",              // LM Studio
+    "longer than the model's context length", // SGLang
+    "exceeds the model's context",
+    "exceeds the context length",
+    "exceed context limit",                 // Anthropic
+    "exceeds maximum input length",         // TensorRT-LLM
+    "exceeded model token limit",           // Moonshot
+    "range of input length should be",      // DashScope
+    "must have less than",                  // Text Generation Inference
+    "model only supports up to",            // Gemini
+    "context size has been exceeded",       // LM Studio
+    "context window exceeds limit",         // MiniMax
     "longer than the maximum model length", // vLLM
     "maximum model length of",              // vLLM
     "maximum prompt length",                // xAI
@@ -36,8 +52,7 @@ const PHRASES: &[&str] = &[
     "too many tokens",
     "too many input tokens",
     "input length exceeds",
-    "reduce the length of the messages", // OpenAI, Groq
-    "reduce the length of your prompt",
+    "reduce the length of",              // OpenAI, Groq
     "tokens + `max_new_tokens` must be", // Text Generation Inference
     "tokens + max_new_tokens must be",
 ];
@@ -88,15 +103,130 @@ pub(super) fn is_overflow(message: &str, codes: &[&str]) -> bool {
 /// Whether two different numbers large enough to be sizes stand in `message`: how long it is, and
 /// how long it may be.
 fn names_two_sizes(message: &str) -> bool {
-    let mut sizes: Vec<u64> = message
-        .replace(',', "")
-        .split(|letter: char| !letter.is_ascii_digit())
-        .filter_map(|digits| digits.parse().ok())
-        .filter(|size| *size >= SMALLEST_SIZE)
+    let mut sizes: Vec<u64> = numbers(message)
+        .into_iter()
+        .map(|found| found.size)
         .collect();
     sizes.sort_unstable();
     sizes.dedup();
     sizes.len() >= 2
+}
+
+/// Words right before the size that a model takes.
+const BEFORE_LIMIT: &[&str] = &[
+    "maximum",
+    "limit",
+    "at most",
+    "holds",
+    "available",
+    "context length",
+    "context size",
+    "context window",
+    "model length",
+    "input length",
+    "number of tokens allowed",
+    "up to",
+    "less than",
+    "only",
+    "than the",
+    "cannot exceed",
+];
+
+/// Signs right before it, which say more than any word.
+const SIGNS: &[&str] = &[">", "<="];
+
+/// How many characters before a number are looked at for words about it.
+const NEAR: usize = 44;
+
+/// The sizes that a complaint about an overflow names.
+pub(super) fn sizes(complaint: &Complaint) -> Overflow {
+    let message = complaint.message.to_lowercase();
+    let found = numbers(&message);
+    let mut from = 0;
+    let mut limits = Vec::new();
+    let mut others = Vec::new();
+    for number in &found {
+        let before = message.get(from..number.start).unwrap_or_default();
+        let near = before
+            .char_indices()
+            .rev()
+            .nth(NEAR - 1)
+            .map_or(0, |(at, _)| at);
+        let before = before.get(near..).unwrap_or(before);
+        let after = message.get(number.end..).unwrap_or_default();
+        let is_limit = BEFORE_LIMIT.iter().any(|word| before.contains(word))
+            || after.trim_start().starts_with("maximum");
+        if SIGNS.iter().any(|sign| before.trim_end().ends_with(sign)) {
+            limits.insert(0, number.size);
+        } else if is_limit {
+            limits.push(number.size);
+        } else {
+            others.push(number.size);
+        }
+        from = number.end;
+    }
+    // "188240 + 21333 > 200000"
+    let sum = found.windows(2).find_map(|pair| match pair {
+        [a, b]
+            if message
+                .get(a.end..b.start)
+                .is_some_and(|text| text.trim() == "+") =>
+        {
+            a.size.checked_add(b.size)
+        }
+        _ => None,
+    });
+    let told = complaint.overflow;
+    let limit = told
+        .limit
+        .or_else(|| match (limits.as_slice(), found.as_slice()) {
+            ([limit, ..], _) => Some(*limit),
+            // Of two sizes the smaller one is what is available, or it would be no overflow.
+            ([], [a, b]) => Some(a.size.min(b.size)),
+            ([], _) => None,
+        });
+    let is_beyond = |size: &u64| limit.is_none_or(|limit| *size > limit);
+    let asked = told
+        .asked
+        .or(sum)
+        .or_else(|| others.into_iter().chain(limits).max())
+        .filter(is_beyond);
+    Overflow { limit, asked }
+}
+
+/// A number in a message, large enough to be a size.
+struct Found {
+    start: usize,
+    end: usize,
+    size: u64,
+}
+
+/// The numbers in `message`, with or without commas between their thousands.
+fn numbers(message: &str) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = message.get(at..) {
+        let Some(begin) = rest.find(|letter: char| letter.is_ascii_digit()) else {
+            break;
+        };
+        let start = at + begin;
+        let rest = message.get(start..).unwrap_or_default();
+        let end = rest
+            .find(|letter: char| !letter.is_ascii_digit() && letter != ',')
+            .unwrap_or(rest.len());
+        let digits = rest.get(..end).unwrap_or_default().trim_end_matches(',');
+        at = start + end;
+        if let Ok(size) = digits.replace(',', "").parse::<u64>()
+            && size >= SMALLEST_SIZE
+        {
+            found.push(Found {
+                start,
+                end: start + digits.len(),
+                size,
+            });
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -123,6 +253,18 @@ mod tests {
             "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
             "Too many tokens in the request",
             "input of 12,345 tokens is more than the 8,192 this server takes",
+            "Trying to keep the first 9001 tokens when context the overflows. However, the model is \
+             loaded with context length of only 8192 tokens, which is not enough.",
+            "The input (9001 tokens) is longer than the model's context length (8192 tokens).",
+            "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+            "Prompt length (9001) exceeds maximum input length (8192)",
+            "Invalid request: Your request exceeded model token limit: 8192",
+            "Range of input length should be [1, 30720]",
+            "`inputs` must have less than 4096 tokens. Given: 5000",
+            "the input length exceeds the context length",
+            "Unable to submit request because the input token count is 1200000 but model only \
+             supports up to 1048576",
+            "too many tokens: total number of tokens (prompt and prediction) cannot exceed 4081",
         ] {
             assert!(is_overflow(message, &[]), "{message}");
         }
@@ -151,5 +293,97 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn the_sizes_are_taken_out_of_the_words() {
+        for (message, limit, asked) in [
+            (
+                "prompt has 9001 tokens but the slot holds 8192",
+                Some(8192),
+                Some(9001),
+            ),
+            (
+                "This model's maximum context length is 8192 tokens. However, you requested 10000 \
+              tokens (9000 in the messages, 1000 in the completion).",
+                Some(8192),
+                Some(10000),
+            ),
+            (
+                "This model's maximum context length is 8192 tokens and your request has 5000 input \
+              tokens (4096 > 8192 - 5000)",
+                Some(8192),
+                None,
+            ),
+            (
+                "prompt is too long: 210000 tokens > 200000 maximum",
+                Some(200_000),
+                Some(210_000),
+            ),
+            (
+                "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+                Some(200_000),
+                Some(209_573),
+            ),
+            (
+                "The input token count (1,200,000) exceeds the maximum number of tokens allowed \
+              (1,048,576).",
+                Some(1_048_576),
+                Some(1_200_000),
+            ),
+            (
+                "request (9001 tokens) exceeds the available context size (8192 tokens)",
+                Some(8192),
+                Some(9001),
+            ),
+            (
+                "Trying to keep the first 9001 tokens when context the overflows. However, the model \
+              is loaded with context length of only 8192 tokens",
+                Some(8192),
+                Some(9001),
+            ),
+            (
+                "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 \
+              maximum context length",
+                Some(32768),
+                Some(40000),
+            ),
+            (
+                "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and \
+              1000 `max_new_tokens`",
+                Some(4096),
+                Some(5000),
+            ),
+            (
+                "prompt token count of 130000 exceeds the limit of 128000",
+                Some(128_000),
+                Some(130_000),
+            ),
+            (
+                "Your request exceeded model token limit: 8192",
+                Some(8192),
+                None,
+            ),
+            ("Input is too long for requested model.", None, None),
+            (
+                "input of 12,345 tokens is more than the 8,192 this server takes",
+                Some(8192),
+                Some(12_345),
+            ),
+        ] {
+            let body = serde_json::json!({"error": {"message": message}});
+            let complaint = Complaint::from_json(&body);
+            assert_eq!(sizes(&complaint), Overflow { limit, asked }, "{message}");
+        }
+    }
+
+    #[test]
+    fn sizes_in_fields_of_their_own_count_first() {
+        let complaint = Complaint::from_json(&serde_json::json!({"error": {
+            "code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9001,
+            "n_ctx": 8192, "message": "the request exceeds the available context size",
+        }}));
+        let (limit, asked) = (Some(8192), Some(9001));
+        assert_eq!(sizes(&complaint), Overflow { limit, asked });
     }
 }

@@ -12,12 +12,15 @@
 
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use castellan_core::message::IssuedCall;
 use castellan_core::model::ToolCard;
-use castellan_core::{CallId, Message, ModelRequest, RawCall, arguments};
+use castellan_core::{CallId, Message, ModelRequest, PictureRef, RawCall, Reasoning, arguments};
 use serde_json::{Map, Value, json};
 
-use super::settings::{BlankContent, ChatSettings};
+use super::dialect::{Habit, Refused};
+use super::settings::{BlankContent, ChatSettings, ReasoningField};
 
 /// The property that holds arguments nothing could be made of.
 pub const RAW_ARGUMENTS: &str = "_raw";
@@ -39,25 +42,19 @@ const NO_NAME: &str = "unnamed";
 const LONGEST_ID: usize = 40;
 const LONGEST_NAME: usize = 64;
 
-/// Whether the count of tokens is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counting {
-    /// It is.
-    Asked,
-    /// The server does not know how.
-    Omitted,
-}
+/// What stands beside calls for a server that takes no message without words.
+const ONLY_CALLS: &str = "(calling tools)";
 
-/// The body of a request to `model`.
+/// The body of a request to `model`, without what its server has `refused`.
 pub(super) fn body(
     request: &ModelRequest,
     settings: &ChatSettings,
     model: &str,
-    counting: Counting,
+    refused: Refused,
 ) -> Value {
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model));
-    let writer = Writer::new(request, settings.blank_content);
+    let writer = Writer::new(request, settings, refused);
     body.insert(
         "messages".to_owned(),
         Value::Array(writer.messages(&request.messages)),
@@ -66,12 +63,11 @@ pub(super) fn body(
         body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
     }
     body.insert("stream".to_owned(), json!(true));
-    if counting == Counting::Asked {
-        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
-    }
+    body.insert("stream_options".to_owned(), json!({"include_usage": true}));
     for (key, value) in &settings.extra_body {
         body.insert(key.clone(), value.clone());
     }
+    refused.apply(&mut body);
     Value::Object(body)
 }
 
@@ -93,14 +89,17 @@ fn tool(card: &ToolCard) -> Value {
 
 struct Writer<'a> {
     tools: &'a [ToolCard],
-    blank: BlankContent,
+    /// What stands in a message without words; `None` for no content at all.
+    blank: Option<Value>,
+    send_reasoning: Option<ReasoningField>,
+    refused: Refused,
     /// How many calls have each id that a provider gave.
     provider_ids: HashMap<&'a str, usize>,
     results: HashMap<CallId, &'a str>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(request: &'a ModelRequest, blank: BlankContent) -> Self {
+    fn new(request: &'a ModelRequest, settings: &ChatSettings, refused: Refused) -> Self {
         let mut provider_ids = HashMap::new();
         let mut results = HashMap::new();
         for message in &request.messages {
@@ -118,12 +117,16 @@ impl<'a> Writer<'a> {
                 } => {
                     results.insert(*call_id, output.as_str());
                 }
-                Message::System { .. } | Message::User { .. } => {}
+                Message::System { .. } | Message::User { .. } | Message::Picture { .. } => {}
             }
         }
         Self {
             tools: &request.tools,
-            blank,
+            blank: blank_content(settings.blank_content, refused),
+            send_reasoning: settings
+                .send_reasoning
+                .filter(|_| !refused.has(Habit::Reasoning)),
+            refused,
             provider_ids,
             results,
         }
@@ -131,34 +134,77 @@ impl<'a> Writer<'a> {
 
     fn messages(&self, messages: &[Message]) -> Vec<Value> {
         let mut out = Vec::with_capacity(messages.len());
-        for message in messages {
+        // Reasoning belongs to the turn it was made in: providers want it back within a loop of
+        // tool calls and refuse or ignore it afterwards.
+        let turn = messages
+            .iter()
+            .rposition(|message| matches!(message, Message::User { .. }));
+        // Words of the system for a server that knows no such role.
+        let mut standing = String::new();
+        for (place, message) in messages.iter().enumerate() {
             match message {
                 Message::System { text } if is_blank(text) => {}
+                Message::System { text } if self.refused.has(Habit::SystemRole) => {
+                    standing.push_str(text);
+                    standing.push_str("\n\n");
+                }
                 Message::System { text } => out.push(json!({"role": "system", "content": text})),
                 Message::User { text } => {
-                    out.push(json!({"role": "user", "content": or(text, NO_WORDS)}));
+                    let text = std::mem::take(&mut standing) + or(text, NO_WORDS);
+                    told(&mut out, vec![words(&text)]);
                 }
-                Message::Assistant { text, calls, .. } => self.assistant(text, calls, &mut out),
+                Message::Picture {
+                    caption,
+                    picture,
+                    data,
+                } => {
+                    let mut parts = vec![words(&format!("[{caption}]"))];
+                    parts.extend(data.as_deref().map(|data| seen(picture, data)));
+                    told(&mut out, parts);
+                }
+                Message::Assistant {
+                    text,
+                    reasoning,
+                    calls,
+                } => {
+                    if !standing.is_empty() {
+                        let text = std::mem::take(&mut standing);
+                        out.push(json!({"role": "user", "content": text.trim_end()}));
+                    }
+                    let is_of_turn = turn.is_none_or(|turn| turn < place);
+                    let reasoning = reasoning.as_ref().filter(|_| is_of_turn);
+                    self.assistant(text, reasoning, calls, &mut out);
+                }
                 // Written behind its call.
                 Message::ToolResult { .. } => {}
             }
         }
+        if !standing.is_empty() {
+            out.push(json!({"role": "user", "content": standing.trim_end()}));
+        }
         out
     }
 
-    fn assistant(&self, text: &str, calls: &[IssuedCall], out: &mut Vec<Value>) {
+    fn assistant(
+        &self,
+        text: &str,
+        reasoning: Option<&Reasoning>,
+        calls: &[IssuedCall],
+        out: &mut Vec<Value>,
+    ) {
         let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
         if !is_blank(text) {
             message.insert("content".to_owned(), json!(text));
         } else if calls.is_empty() {
             // Nothing was said: servers refuse such a message, and the model loses nothing.
             return;
-        } else {
-            match self.blank {
-                BlankContent::Null => drop(message.insert("content".to_owned(), Value::Null)),
-                BlankContent::Empty => drop(message.insert("content".to_owned(), json!(""))),
-                BlankContent::Omitted => {}
-            }
+        } else if let Some(content) = &self.blank {
+            message.insert("content".to_owned(), content.clone());
+        }
+        let reasoning = reasoning.zip(self.send_reasoning);
+        if let Some((name, value)) = reasoning.and_then(|(reasoning, field)| sent(reasoning, field))
+        {
+            message.insert(name.to_owned(), value);
         }
         if !calls.is_empty() {
             let calls = calls.iter().map(|call| self.call(call)).collect();
@@ -176,14 +222,19 @@ impl<'a> Writer<'a> {
     }
 
     fn call(&self, call: &IssuedCall) -> Value {
-        json!({
+        let mut written = json!({
             "id": self.id(call),
             "type": "function",
             "function": {
                 "name": self.name(&call.raw.name),
                 "arguments": arguments_of(&call.raw),
             },
-        })
+        });
+        let extra = call.raw.extra.as_ref();
+        if let Some(extra) = extra.filter(|_| !self.refused.has(Habit::CallExtra)) {
+            written["extra_content"] = extra.clone();
+        }
+        written
     }
 
     fn id(&self, call: &IssuedCall) -> String {
@@ -219,6 +270,49 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Reasoning as the field a model wants it in; `None` where there is none of that kind.
+fn sent(reasoning: &Reasoning, field: ReasoningField) -> Option<(&'static str, Value)> {
+    let words = || (!is_blank(&reasoning.text)).then(|| json!(reasoning.text));
+    // Which field they came in, their types tell.
+    let parts = |is_named: bool| {
+        let is_fit = |part: &&Value| {
+            let kind = part["type"].as_str().unwrap_or_default();
+            kind.starts_with("reasoning") == is_named
+        };
+        let parts: Vec<&Value> = reasoning.details.iter().filter(is_fit).collect();
+        (!parts.is_empty()).then(|| json!(parts))
+    };
+    match field {
+        ReasoningField::Content => Some(("reasoning_content", words()?)),
+        ReasoningField::Reasoning => Some(("reasoning", words()?)),
+        ReasoningField::Details => Some(("reasoning_details", parts(true)?)),
+        ReasoningField::ThinkingBlocks => Some(("thinking_blocks", parts(false)?)),
+    }
+}
+
+/// What stands in a message without words for a server that has refused some ways to write it.
+fn blank_content(first: BlankContent, refused: Refused) -> Option<Value> {
+    let ways = [
+        first,
+        BlankContent::Null,
+        BlankContent::Empty,
+        BlankContent::Omitted,
+    ];
+    let way = ways.into_iter().find(|way| {
+        !refused.has(match way {
+            BlankContent::Null => Habit::NullContent,
+            BlankContent::Empty => Habit::EmptyContent,
+            BlankContent::Omitted => Habit::NoContent,
+        })
+    });
+    match way {
+        Some(BlankContent::Null) => Some(Value::Null),
+        Some(BlankContent::Empty) => Some(json!("")),
+        Some(BlankContent::Omitted) => None,
+        None => Some(json!(ONLY_CALLS)),
+    }
+}
+
 /// The arguments of a call as the text of a JSON object.
 fn arguments_of(call: &RawCall) -> String {
     let raw = &call.arguments;
@@ -235,6 +329,43 @@ fn arguments_of(call: &RawCall) -> String {
         || json!({RAW_ARGUMENTS: raw}).to_string(),
         |object| Value::Object(object).to_string(),
     )
+}
+
+/// A part of a message that is text.
+fn words(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A part of a message that is a picture.
+fn seen(picture: &PictureRef, data: &[u8]) -> Value {
+    let data = BASE64.encode(data);
+    let url = format!("data:{};base64,{data}", picture.media_type.media_type());
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+/// Adds to what the person said last, or begins a message of theirs: many chat templates insist on
+/// alternation. A message of text alone is a plain string, which every server takes.
+fn told(out: &mut Vec<Value>, parts: Vec<Value>) {
+    let last = out.last_mut().filter(|last| last["role"] == "user");
+    let Some(content) = last.and_then(|last| last.get_mut("content")) else {
+        let message = match parts.as_slice() {
+            [only] if only["type"] == "text" => json!({"role": "user", "content": only["text"]}),
+            _ => json!({"role": "user", "content": parts}),
+        };
+        out.push(message);
+        return;
+    };
+    let before = match content.take() {
+        Value::String(text) => vec![words(&text)],
+        Value::Array(parts) => parts,
+        _ => Vec::new(),
+    };
+    let all: Vec<Value> = before.into_iter().chain(parts).collect();
+    let texts: Option<Vec<&str>> = all.iter().map(|part| part["text"].as_str()).collect();
+    *content = match texts {
+        Some(texts) => Value::String(texts.join("\n\n")),
+        None => Value::Array(all),
+    };
 }
 
 fn is_blank(text: &str) -> bool {

@@ -33,6 +33,19 @@ pub enum BlankContent {
     Omitted,
 }
 
+/// The field in which reasoning of earlier answers is sent back to a model that wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasoningField {
+    /// `reasoning_content`: the words.
+    Content,
+    /// `reasoning`: the words.
+    Reasoning,
+    /// `reasoning_details`: the parts as they came, signatures and encrypted ones included.
+    Details,
+    /// `thinking_blocks`: the same under another name.
+    ThinkingBlocks,
+}
+
 /// One model at one server.
 #[derive(Debug, Clone)]
 pub struct ChatSettings {
@@ -52,6 +65,9 @@ pub struct ChatSettings {
     pub context_window: Option<u64>,
     /// Whether it takes images.
     pub supports_vision: bool,
+    /// Where reasoning is sent back that belongs to answers since the user last spoke; `None` for
+    /// a model that does not want it.
+    pub send_reasoning: Option<ReasoningField>,
     /// Fields for the request's body, set last, over what stands there.
     pub extra_body: Map<String, Value>,
     /// Requests made for one answer before giving up; at least one is made.
@@ -60,7 +76,8 @@ pub struct ChatSettings {
     pub longest_wait: Duration,
     /// Time limits of each request.
     pub timeouts: Timeouts,
-    /// How an assistant message without words is written.
+    /// How an assistant message without words is written at first. A server that refuses it gets
+    /// the others.
     pub blank_content: BlankContent,
 }
 
@@ -79,6 +96,7 @@ impl ChatSettings {
             key_source: String::new(),
             context_window: None,
             supports_vision: false,
+            send_reasoning: None,
             extra_body: Map::new(),
             attempts: ATTEMPTS,
             longest_wait: LONGEST_WAIT,

@@ -71,15 +71,30 @@ async fn a_cancel_amid_the_words_keeps_them() {
 
 #[tokio::test]
 async fn a_cancel_ends_the_wait_for_the_next_try() {
-    let server = ModelServer::scripted([Reply::error(429, "no").header("retry-after", "50")]);
-    // This clock never moves, so that only the cancel can end the wait.
-    let clock = ManualClock::new();
-    let model = model_with(settings(&server), &clock);
-    assert_eq!(
-        code(cancelled_when(&model, clock.slept(1)).await),
-        ErrorCode::Cancelled
-    );
-    server.assert_spent();
+    // L08
+    let far = "Thu, 01 Jan 2099 00:00:00 GMT";
+    for (status, value) in [
+        (429, Some("50")),
+        (529, Some("5")),
+        (429, Some(far)),
+        (529, Some("999999")),
+        (429, Some("0")),
+        (529, None),
+    ] {
+        let mut refusal = Reply::error(status, "no");
+        if let Some(value) = value {
+            refusal = refusal.header("retry-after", value);
+        }
+        let server = ModelServer::scripted([refusal]);
+        // This clock never moves, so that only the cancel can end the wait.
+        let clock = ManualClock::new();
+        let model = model_with(settings(&server), &clock);
+        assert_eq!(
+            code(cancelled_when(&model, clock.slept(1)).await),
+            ErrorCode::Cancelled
+        );
+        server.assert_spent();
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use castellan_core::model::Overflow;
 use castellan_core::{ErrorCode, ModelError};
 use castellan_host::http::Timeouts;
 use castellan_llm::{ApiKey, ChatModel, ChatSettings};
@@ -22,10 +23,11 @@ async fn failure(reply: Reply) -> ModelError {
 async fn a_page_in_place_of_an_answer_says_where_to_look() {
     let page = "<!doctype html><html><title>Sign in to continue</title></html>";
     for reply in [Reply::html(page), Reply::raw(200, "text/plain", page)] {
-        let server = ModelServer::scripted([reply]);
+        let server = ModelServer::scripted([reply.clone(), reply]);
         let asked = ask_once(&server).await;
         let error = asked.error();
         assert_eq!(error.code, ErrorCode::ModelProtocol);
+        assert_eq!(asked.restarts().len(), 1);
         for part in [server.base_url().as_str(), "text/", "Sign in to continue"] {
             assert!(error.message.contains(part), "{part}: {error}");
         }
@@ -43,6 +45,7 @@ async fn json_that_is_no_chat_and_plain_words_are_no_answer_either() {
     assert!(words.message.contains("Ollama is running"), "{words}");
 }
 
+// L09
 #[tokio::test]
 async fn too_long_is_known_in_the_words_of_several_servers() {
     let slot = "prompt has 9001 tokens but the slot holds 8192";
@@ -79,6 +82,36 @@ async fn too_long_is_known_in_the_words_of_several_servers() {
     }
 }
 
+// L09
+#[tokio::test]
+async fn how_much_is_too_long_is_handed_on() {
+    let slot = "prompt has 9001 tokens but the slot holds 8192";
+    let named = Some(Overflow {
+        limit: Some(8192),
+        asked: Some(9001),
+    });
+    for (reply, overflow) in [
+        (Reply::error(400, slot), named),
+        (Reply::sse([json!({"error": {"message": slot}})]), named),
+        (
+            Reply::json(
+                400,
+                &json!({"error": {"message": "the request exceeds the available context size",
+                    "type": "exceed_context_size_error", "n_prompt_tokens": 9001, "n_ctx": 8192}}),
+            ),
+            named,
+        ),
+        (
+            Reply::raw(413, "text/html", "<h1>413 Request Entity Too Large</h1>"),
+            Some(Overflow::default()),
+        ),
+        (Reply::error(400, "no such tool"), None),
+    ] {
+        assert_eq!(failure(reply.clone()).await.overflow, overflow, "{reply:?}");
+    }
+}
+
+// L09
 #[tokio::test]
 async fn a_refusal_that_merely_mentions_the_context_is_no_overflow() {
     let error = failure(Reply::error(
@@ -142,16 +175,6 @@ async fn a_missing_model_is_named() {
         "{}",
         error.hint
     );
-}
-
-#[tokio::test]
-async fn a_model_without_tools_is_told_from_a_bad_request() {
-    let error = failure(Reply::error(
-        400,
-        "registry.ollama.ai/library/m1 does not support tools",
-    ))
-    .await;
-    assert!(error.hint.contains("can't call tools"), "{}", error.hint);
 }
 
 #[tokio::test]

@@ -10,7 +10,10 @@
 mod cancels;
 mod failures;
 mod probing;
+mod refusals;
 mod requests;
 mod retries;
 mod streams;
+mod thoughts;
 mod world;
+mod written;

@@ -1,13 +1,12 @@
-//! What is sent (L05, L12).
+//! What is sent (L02, L04, L05).
 
 use castellan_core::message::{IssuedCall, RawCall};
-use castellan_core::model::ToolCard;
-use castellan_core::{CallId, Message, Model as _, ModelRequest};
+use castellan_core::{CallId, Message, Model as _, ModelRequest, PictureRef, PictureType};
 use castellan_llm::ChatSettings;
 use castellan_testkit::{ManualClock, ModelServer, Reply, SequentialIds};
 use serde_json::{Value, json};
 
-use crate::world::{ask, hello, model_with, settings};
+use crate::world::{ask, card, hello, model_with, settings};
 
 #[tokio::test]
 async fn a_request_goes_where_the_settings_say() {
@@ -121,9 +120,7 @@ fn turns_with_one_id() -> ModelRequest {
                 call_id,
                 raw: RawCall {
                     provider_id: Some("call_0".to_owned()),
-                    name: "read_file".to_owned(),
-                    arguments: json!({"path": turn.to_string()}).to_string(),
-                    complete: true,
+                    ..RawCall::new("read_file", json!({"path": turn.to_string()}).to_string())
                 },
             }],
         });
@@ -138,14 +135,9 @@ fn turns_with_one_id() -> ModelRequest {
             is_error: false,
         });
     }
-    let tool = ToolCard {
-        name: "read_file".to_owned(),
-        description: "Reads.".to_owned(),
-        parameters: json!({"type": "object"}),
-    };
     ModelRequest {
         messages,
-        tools: vec![tool],
+        tools: vec![card("read_file")],
     }
 }
 
@@ -177,6 +169,100 @@ fn assert_strict(messages: &[Value]) {
     assert!(open.is_empty());
 }
 
+// L02: of `c1` and `c2` only `c2` has a result; and there is a result without a call.
+#[tokio::test]
+async fn a_call_without_a_result_gets_one_and_a_result_without_a_call_is_left_out() {
+    let ids = SequentialIds::new();
+    let issued = |id: &str| IssuedCall {
+        call_id: CallId::mint(&ids),
+        raw: RawCall {
+            provider_id: Some(id.to_owned()),
+            ..RawCall::new("read_file", "{}")
+        },
+    };
+    let (first, second, stray) = (issued("c1"), issued("c2"), issued("c3"));
+    let result = |call: &IssuedCall, output: &str| Message::ToolResult {
+        call_id: call.call_id,
+        name: "read_file".to_owned(),
+        output: output.to_owned(),
+        is_error: false,
+    };
+    let request = ModelRequest {
+        messages: vec![
+            Message::User {
+                text: "go".to_owned(),
+            },
+            result(&stray, "stray"),
+            Message::Assistant {
+                text: String::new(),
+                reasoning: None,
+                calls: vec![first, second.clone()],
+            },
+            result(&second, "two"),
+        ],
+        tools: vec![card("read_file")],
+    };
+    let server = ModelServer::scripted([Reply::text("done")]);
+    let model = model_with(settings(&server), &ManualClock::new());
+    ask(&model, request).await.end.unwrap();
+    let request = &server.requests()[0];
+    assert_strict(request.messages());
+    let results: Vec<_> = request.messages()[2..]
+        .iter()
+        .map(|message| {
+            (
+                &message["tool_call_id"],
+                message["content"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(results.len(), 2);
+    assert!(*results[0].0 == "c1" && results[0].1.contains("not known"));
+    assert_eq!((results[1].0, results[1].1), (&json!("c2"), "two"));
+    assert!(!request.text.contains("stray"));
+}
+
+// L04: whatever a model sent for arguments, the history stays one that servers take.
+#[tokio::test]
+async fn odd_arguments_in_the_history_are_sent_as_objects() {
+    let ids = SequentialIds::new();
+    let odd = [
+        r#"{"edits":"[{\"old\":\"a\",\"new\":\"b\"}]"}"#,
+        r#"{"limit":"20"}"#,
+        "\"ls -la\"",
+        "",
+        r#"{"content":"[1,2]"}"#,
+        r#""{\"command\": \"ls\"}""#,
+    ];
+    let call = |arguments: &&str| IssuedCall {
+        call_id: CallId::mint(&ids),
+        raw: RawCall::new("read_file", *arguments),
+    };
+    let calls: Vec<IssuedCall> = odd.iter().map(call).collect();
+    let request = ModelRequest {
+        messages: vec![Message::Assistant {
+            text: String::new(),
+            reasoning: None,
+            calls,
+        }],
+        tools: vec![card("read_file")],
+    };
+    let server = ModelServer::scripted([Reply::text("done")]);
+    let model = model_with(settings(&server), &ManualClock::new());
+    ask(&model, request).await.end.unwrap();
+    let request = &server.requests()[0];
+    assert_strict(request.messages());
+    let sent = request.messages()[0]["tool_calls"].as_array().unwrap();
+    let sent: Vec<&str> = sent
+        .iter()
+        .map(|call| call["function"]["arguments"].as_str().unwrap())
+        .collect();
+    // Objects stay as they were sent; it is the gate that coerces, where a schema wants it.
+    assert_eq!([sent[0], sent[1], sent[4]], [odd[0], odd[1], odd[4]]);
+    assert_eq!([sent[3], sent[5]], ["{}", r#"{"command":"ls"}"#]);
+}
+
+// L05
 #[tokio::test]
 async fn calls_under_a_constant_id_stay_next_to_their_own_results() {
     let server = ModelServer::scripted([Reply::text("done")]);
@@ -195,4 +281,42 @@ async fn calls_under_a_constant_id_stay_next_to_their_own_results() {
         }
         assert_eq!(pair[0]["content"], Value::Null);
     }
+}
+
+#[tokio::test]
+async fn a_picture_goes_with_what_stands_beside_it() {
+    let server = ModelServer::scripted([Reply::text("seen")]);
+    let picture = |data: Option<&[u8]>| Message::Picture {
+        caption: "attached picture".into(),
+        picture: PictureRef {
+            media_type: PictureType::Gif,
+            width: 1,
+            height: 1,
+            bytes: 3,
+            digest: String::new(),
+            path: "/nowhere".into(),
+        },
+        data: data.map(Into::into),
+    };
+    let user = |text: &str| Message::User { text: text.into() };
+    let request = ModelRequest {
+        messages: vec![
+            user("one"),
+            picture(None),
+            picture(Some(b"GIF")),
+            user("two"),
+        ],
+        tools: vec![],
+    };
+    let model = model_with(settings(&server), &ManualClock::new());
+    ask(&model, request).await.end.unwrap();
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let caption = text("[attached picture]");
+    let url = json!({"url": "data:image/gif;base64,R0lG"});
+    let image = json!({"type": "image_url", "image_url": url});
+    let first = text("one\n\n[attached picture]");
+    assert_eq!(
+        server.requests()[0].messages(),
+        [json!({"role": "user", "content": [first, caption, image, text("two")]})],
+    );
 }

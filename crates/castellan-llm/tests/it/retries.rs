@@ -56,6 +56,63 @@ async fn a_wait_is_as_long_as_the_server_asked_within_a_limit() {
     assert!(wait >= Duration::from_millis(2500), "{wait:?}");
 }
 
+// L08: every way to ask for a time, under both statuses, and what is waited at least and at most.
+#[tokio::test]
+async fn no_way_to_ask_for_a_time_makes_a_hot_loop_or_an_endless_wait() {
+    for status in [429, 529] {
+        for (value, least, most) in [
+            (Some("5"), 5_000, 6_000),
+            (Some("0"), 250, 1_000),
+            (Some("-1"), 250, 1_000),
+            (Some("abc"), 250, 1_000),
+            (Some("1.5"), 1_500, 2_500),
+            (Some("Thu, 01 Jan 2015 00:00:00 GMT"), 250, 1_000),
+            (Some("Thu, 01 Jan 2099 00:00:00 GMT"), 60_000, 60_000),
+            (Some("999999"), 60_000, 60_000),
+            (None, 250, 1_000),
+        ] {
+            let header = value.map(|value| ("retry-after", value));
+            let wait = wait_after(status, header).await.as_millis();
+            assert!(
+                (least..=most).contains(&wait),
+                "{status} {value:?}: {wait} ms"
+            );
+        }
+    }
+}
+
+// L08: three agents that are told the same time at the same time.
+#[tokio::test]
+async fn three_agents_that_are_told_the_same_time_come_back_apart() {
+    for status in [429, 529] {
+        let refusal = || Reply::error(status, "slow down").header("retry-after", "5");
+        let server = ModelServer::scripted([refusal(), refusal(), refusal()]);
+        let clock = ManualClock::new();
+        let agent = |seed: u64| {
+            let ids = Arc::new(SequentialIds::starting_at(seed));
+            ChatModel::new(settings(&server), http(), Arc::new(clock.clone()), ids)
+        };
+        let agents = [0x2000_0000, 0x8000_0000, 0xe000_0000].map(agent);
+        let asked = futures::future::join_all(agents.iter().map(|agent| ask(agent, hello())));
+        let come_back = async {
+            clock.slept(3).await;
+            for _ in 0..3 {
+                server.push(Reply::text("yes"));
+            }
+            clock.advance(Duration::from_secs(60));
+        };
+        let (asked, ()) = futures::future::join(asked, come_back).await;
+        assert!(asked.iter().all(|asked| asked.reply().text == "yes"));
+        let mut waits = clock.sleeps();
+        waits.sort_unstable();
+        assert!(waits[0] >= Duration::from_secs(5) && waits[2] <= Duration::from_secs(6));
+        for pair in waits.windows(2) {
+            let apart = pair[1].saturating_sub(pair[0]);
+            assert!(apart > Duration::from_millis(100), "{waits:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_date_is_a_time_to_wait_until() {
     // The clock of the test stands at the first second of 2026.
@@ -94,24 +151,26 @@ async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
 
 #[tokio::test]
 async fn the_last_error_keeps_what_the_server_said() {
-    let refusals = (0..4)
-        .map(|_| Reply::error(429, "quota for team 7 is used up").header("retry-after", "30"));
-    let server = ModelServer::scripted(refusals);
-    let clock = ManualClock::skipping();
-    let asked = ask(&model_with(settings(&server), &clock), hello()).await;
-    let error = asked.error();
-    assert_eq!(error.code, ErrorCode::ModelRateLimited);
-    assert!(
-        error.message.contains("quota for team 7 is used up"),
-        "{error}"
-    );
-    assert!(
-        error.message.contains("429") && error.message.contains("tried 4 times"),
-        "{error}"
-    );
-    assert!(error.hint.contains("30 s"), "{}", error.hint);
-    assert_eq!(clock.sleeps().len(), 3);
-    server.assert_spent();
+    for status in [429, 529] {
+        let refusals = (0..4).map(|_| {
+            Reply::error(status, "quota for team 7 is used up").header("retry-after", "30")
+        });
+        let server = ModelServer::scripted(refusals);
+        let clock = ManualClock::skipping();
+        let asked = ask(&model_with(settings(&server), &clock), hello()).await;
+        let error = asked.error();
+        assert_eq!(error.code, ErrorCode::ModelRateLimited);
+        for part in [
+            "quota for team 7 is used up",
+            &status.to_string(),
+            "tried 4 times",
+        ] {
+            assert!(error.message.contains(part), "{part}: {error}");
+        }
+        assert!(error.hint.contains("30 s"), "{}", error.hint);
+        assert_eq!(clock.sleeps().len(), 3);
+        server.assert_spent();
+    }
 }
 
 #[tokio::test]

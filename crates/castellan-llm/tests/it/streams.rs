@@ -32,7 +32,8 @@ async fn words_arrive_as_they_come_and_are_whole_at_the_end() {
         reply.usage,
         Some(Usage {
             prompt_tokens: 11,
-            completion_tokens: 3
+            completion_tokens: 3,
+            ..Usage::default()
         })
     );
     server.assert_spent();
@@ -49,6 +50,7 @@ async fn an_answer_in_single_bytes_is_the_same_answer() {
     assert_eq!(calls(&asked), [("read_file", r#"{"path":"é/中.txt"}"#)]);
 }
 
+// L01
 #[tokio::test]
 async fn parallel_calls_are_kept_apart_in_all_four_odd_numberings() {
     let first =
@@ -111,9 +113,8 @@ async fn a_call_cut_by_the_token_limit_is_marked_as_such() {
         asked.reply().calls,
         [RawCall {
             provider_id: Some("a".to_owned()),
-            name: "bash".to_owned(),
-            arguments: "{\"command\": \"rm -rf bu".to_owned(),
             complete: false,
+            ..RawCall::new("bash", "{\"command\": \"rm -rf bu")
         }]
     );
 }
@@ -127,7 +128,7 @@ async fn reasoning_is_kept_apart_from_the_answer() {
     ])
     .await;
     assert_eq!(asked.events[0], ModelEvent::Reasoning("hm".to_owned()));
-    assert_eq!(asked.reply().reasoning.as_deref(), Some("hm"));
+    assert_eq!(asked.thoughts(), Some("hm"));
     assert_eq!(asked.reply().text, "yes");
 }
 
@@ -171,6 +172,7 @@ async fn a_stream_under_another_content_type_is_still_a_stream() {
     }
 }
 
+// L10
 #[tokio::test]
 async fn an_answer_that_is_no_answer_is_asked_for_again() {
     let role = delta(&json!({"role": "assistant", "content": ""}));
@@ -187,6 +189,10 @@ async fn an_answer_that_is_no_answer_is_asked_for_again() {
             Reply::sse_unfinished([role.clone()]),
         ),
         ("only the end", Reply::sse([])),
+        (
+            "a proxy's page",
+            Reply::html("<html><h1>502 Bad Gateway</h1></html>"),
+        ),
         ("an empty body", Reply::sse_unfinished([])),
         ("no end", Reply::sse_unfinished([half.clone()])),
         (
@@ -282,6 +288,68 @@ async fn a_server_that_keeps_the_stream_open_after_its_end_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn events_are_read_however_they_are_set() {
+    let (words, stop) = (delta(&json!({"content": "yes"})), end("stop"));
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}});
+    for (what, text) in [
+        (
+            "no blank after the colon",
+            format!("data:{words}\n\ndata:{stop}\n\ndata:{usage}\n\ndata:[DONE]\n\n"),
+        ),
+        (
+            "carriage returns",
+            format!("data: {words}\r\n\r\ndata: {stop}\r\n\r\ndata: {usage}\r\n\r\n"),
+        ),
+        (
+            "a byte order mark",
+            format!("\u{feff}data: {words}\n\ndata: {stop}\n\ndata: {usage}\n\n"),
+        ),
+        (
+            "keep-alive comments",
+            format!(": ping\n\ndata: {words}\n\n:\n\ndata: {stop}\n\n: ping\ndata: {usage}\n\n"),
+        ),
+        (
+            "several objects in one line",
+            format!("data: {words}{stop} {usage}\n\ndata: [DONE]\n\n"),
+        ),
+        (
+            "no blank lines",
+            format!("data: {words}\ndata: {stop}\ndata: {usage}\ndata: [DONE]\n"),
+        ),
+        (
+            "an end in the same event",
+            format!("data: {words}\n\ndata: {stop}\n\ndata: {usage}[DONE]\n\n"),
+        ),
+    ] {
+        let reply = Reply::bare(200)
+            .header("content-type", "text/event-stream")
+            .then_bytes(text);
+        let asked = ask_once(&ModelServer::scripted([reply])).await;
+        assert_eq!(asked.reply().text, "yes", "{what}");
+        assert_eq!(asked.reply().finish, Finish::Stop, "{what}");
+        assert_eq!(asked.reply().usage.unwrap().prompt_tokens, 7, "{what}");
+        assert_eq!(asked.reply().attempts, 1, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn content_in_parts_and_refusals_are_words() {
+    for (first, text) in [
+        (
+            json!({"content": [{"type": "text", "text": "y"}, {"type": "output_text", "text": "es"}]}),
+            "yes",
+        ),
+        (json!({"content": null, "refusal": "no"}), "no"),
+    ] {
+        let asked = stream([delta(&first), end("stop")]).await;
+        assert_eq!(
+            (asked.words().as_str(), asked.reply().text.as_str()),
+            (text, text)
+        );
+    }
+}
+
+#[tokio::test]
 async fn signs_of_life_and_comments_are_passed_over() {
     let reply = Reply::bare(200)
         .header("content-type", "text/event-stream")
@@ -327,7 +395,7 @@ async fn a_character_split_over_two_events_is_whole() {
     let unlike = stream([part("reasoning", r"\ud83d"), part("content", r"\ude00!")]);
     let asked = ask_once(&unlike).await;
     assert_eq!(asked.reply().text, "\u{fffd}!");
-    assert_eq!(asked.reply().reasoning.as_deref(), Some("\u{fffd}"));
+    assert_eq!(asked.thoughts(), Some("\u{fffd}"));
     let last = stream([part("content", "yes "), part("content", r"\ud83d")]);
     assert_eq!(ask_once(&last).await.reply().text, "yes \u{fffd}");
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use castellan_core::model::ToolCard;
 use castellan_core::{
     CancelSource, Clock, Message, Model as _, ModelError, ModelEvent, ModelReply, ModelRequest,
     Timestamp,
@@ -70,6 +71,21 @@ pub(crate) fn hello() -> ModelRequest {
     }
 }
 
+/// A tool to be offered.
+pub(crate) fn card(name: &str) -> ToolCard {
+    ToolCard {
+        name: name.to_owned(),
+        description: "Does it.".to_owned(),
+        parameters: json!({"type": "object"}),
+    }
+}
+
+/// Name and arguments of the only call of an answer.
+pub(crate) fn call(reply: &ModelReply) -> (&str, &str) {
+    assert_eq!(reply.calls.len(), 1, "{reply:?}");
+    (&reply.calls[0].name, &reply.calls[0].arguments)
+}
+
 /// What a question came to.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -88,6 +104,12 @@ impl Asked {
     /// The error.
     pub(crate) fn error(&self) -> &ModelError {
         self.end.as_ref().unwrap_err()
+    }
+
+    /// The words of the reasoning.
+    pub(crate) fn thoughts(&self) -> Option<&str> {
+        let reasoning = self.reply().reasoning.as_ref();
+        reasoning.map(|reasoning| reasoning.text.as_str())
     }
 
     /// The reasons of the restarts.

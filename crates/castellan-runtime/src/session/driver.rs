@@ -12,12 +12,12 @@ use castellan_core::port::Notices;
 use castellan_core::tool::SessionView;
 use castellan_core::{
     CallId, Caller, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, ModelError, ModelEvent,
-    ModelReply, ModelRequest, Outcome, Principal, Recorded, SessionId, Surface,
+    ModelReply, ModelRequest, Outcome, PictureRef, Principal, Recorded, SessionId, Surface,
 };
 use castellan_gate::gate::TIMEOUT;
 use castellan_gate::policy::{Policy, ProjectRules};
 use castellan_gate::trace::Trace;
-use castellan_gate::{Batch, Gate, Handled, Permission, Recorder as _};
+use castellan_gate::{Album, Batch, Gate, Handled, Permission, Recorder as _};
 use castellan_store::audit::AuditEntry;
 use castellan_store::grants::{GrantRow, Place};
 use castellan_store::{SessionClaim, Store, events};
@@ -25,6 +25,7 @@ use futures::StreamExt as _;
 
 use super::journal::{Journal, Watcher};
 use super::request::messages;
+use super::sight::Sight;
 use super::state::State;
 use super::step::{Step, next};
 use crate::error::Error;
@@ -90,6 +91,7 @@ pub struct Session {
     /// The rules of the project, as they were when the session was opened.
     rules: Policy,
     journal: Arc<Journal>,
+    sight: Sight,
     _claim: SessionClaim,
 }
 
@@ -166,6 +168,7 @@ impl Session {
             parts,
             rules,
             journal: Arc::new(journal),
+            sight: Sight::default(),
             _claim: claim,
         })
     }
@@ -199,6 +202,17 @@ impl Session {
     /// turn left open is closed first: calls that began are said to be interrupted, calls that did
     /// not begin are said not to have been run.
     pub fn say(&mut self, text: String) {
+        self.say_with(text, Vec::new());
+    }
+
+    /// Where pictures are kept that [`say_with`](Self::say_with) names.
+    #[must_use]
+    pub fn album(&self) -> Album {
+        self.parts.gate.album()
+    }
+
+    /// Says something that pictures belong to.
+    pub fn say_with(&mut self, text: String, pictures: Vec<PictureRef>) {
         let open: Vec<(CallId, bool)> = self.journal.read(|state| {
             state
                 .open_calls()
@@ -215,7 +229,7 @@ impl Session {
             }
         }
         let text = self.parts.gate.redact(text);
-        self.journal.note(Event::UserTurn { text });
+        self.journal.note(Event::UserTurn { text, pictures });
     }
 
     /// Records what a person decided about an open round of asking; `by` says who and where. Calls
@@ -558,8 +572,11 @@ impl Session {
     }
 
     fn request(&self) -> ModelRequest {
+        let sees = self.parts.model.info().supports_vision;
+        let mut messages = self.journal.read(messages);
+        self.sight.fill(&mut messages, sees);
         self.journal.read(|state| ModelRequest {
-            messages: messages(state),
+            messages,
             tools: self.parts.gate.catalog().cards(
                 state.caller.surface,
                 &state.cwd,
@@ -594,11 +611,10 @@ impl Session {
             }
         }
         let Some(reply) = reply else {
-            return Err(ModelError {
-                code: ErrorCode::ModelProtocol,
-                message: "the model's answer ended without an end".to_owned(),
-                hint: String::new(),
-            });
+            return Err(ModelError::new(
+                ErrorCode::ModelProtocol,
+                "the model's answer ended without an end",
+            ));
         };
         self.journal.pass(Event::StreamEnd { complete: true });
         let took = self.parts.clock.monotonic().saturating_sub(began);
@@ -621,7 +637,9 @@ impl Session {
             .collect();
         self.journal.note(Event::ModelResponse {
             text: self.parts.gate.redact(reply.text),
-            reasoning: reply.reasoning.map(|text| self.parts.gate.redact(text)),
+            reasoning: reply
+                .reasoning
+                .map(|shown| shown.map_texts(&mut |text| self.parts.gate.redact(text))),
             calls,
             finish: reply.finish,
             usage,

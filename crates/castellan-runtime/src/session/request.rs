@@ -1,6 +1,6 @@
 //! What a model is shown of a session: a pure function of its state.
 
-use castellan_core::Message;
+use castellan_core::{Message, PictureRef};
 
 use super::state::{Entry, State};
 
@@ -18,7 +18,11 @@ pub fn messages(state: &State) -> Vec<Message> {
     }];
     for entry in &state.entries {
         match entry {
-            Entry::User(text) => said(&mut messages, text),
+            Entry::User { text, pictures } => {
+                said(&mut messages, text);
+                let shown = pictures.iter().map(|one| picture("attached picture", one));
+                messages.extend(shown);
+            }
             Entry::Notice(text) => noticed(&mut messages, text),
             Entry::Assistant {
                 text,
@@ -41,10 +45,24 @@ pub fn messages(state: &State) -> Vec<Message> {
                         is_error: call.result.as_ref().is_none_or(|result| result.is_error),
                     }
                 }));
+                // Behind all results: many servers take no picture inside of one.
+                for call in calls {
+                    let pictures = call.result.iter().flat_map(|result| &result.pictures);
+                    let caption = format!("picture of a {} result", call.name());
+                    messages.extend(pictures.map(|one| picture(&caption, one)));
+                }
             }
         }
     }
     messages
+}
+
+fn picture(caption: &str, picture: &PictureRef) -> Message {
+    Message::Picture {
+        caption: format!("{caption}: {picture}"),
+        picture: picture.clone(),
+        data: None,
+    }
 }
 
 /// Adds what a person said. Two messages in a row happen after a turn that came to nothing; many

@@ -7,10 +7,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use castellan_core::event::{Answer, TurnEnd};
-use castellan_core::message::IssuedCall;
+use castellan_core::event::{Answer, ApprovalItem, TurnEnd};
+use castellan_core::message::{IssuedCall, Reasoning};
 use castellan_core::tool::{Effect, FileMark, SessionEffect};
-use castellan_core::{CallId, Caller, CycleId, EffectStatus, Event, Recorded, Timestamp};
+use castellan_core::{
+    CallId, Caller, CycleId, EffectStatus, Event, PictureRef, Recorded, Timestamp,
+};
 use castellan_gate::Asked;
 
 /// What a call came to.
@@ -20,6 +22,8 @@ pub struct CallResult {
     pub output: String,
     /// Whether it reports a failure.
     pub is_error: bool,
+    /// Pictures that belong to it.
+    pub pictures: Vec<PictureRef>,
 }
 
 /// A call and how far it has come.
@@ -67,13 +71,18 @@ impl CallState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// Someone spoke.
-    User(String),
+    User {
+        /// The words.
+        text: String,
+        /// Pictures that came with them.
+        pictures: Vec<PictureRef>,
+    },
     /// The model answered.
     Assistant {
         /// The words.
         text: String,
         /// Reasoning shown apart from the answer.
-        reasoning: Option<String>,
+        reasoning: Option<Reasoning>,
         /// The calls, in order.
         calls: Vec<CallState>,
     },
@@ -143,7 +152,7 @@ impl State {
             self.last_seq = seq;
         }
         match &recorded.event {
-            Event::UserTurn { text } => self.said(text),
+            Event::UserTurn { text, pictures } => self.said(text, pictures),
             Event::Notice { text } => self.entries.push(Entry::Notice(text.clone())),
             Event::ModelResponse {
                 text,
@@ -169,18 +178,7 @@ impl State {
                 }
             }
             Event::ApproveRequest { cycle_id, items } => {
-                for item in items {
-                    let asked = Asked {
-                        cycle_id: *cycle_id,
-                        item: item.clone(),
-                    };
-                    self.on_call(item.call_id, |call| {
-                        call.asked = Some(asked);
-                        call.asked_at = recorded.ts;
-                        call.answer = None;
-                        call.answered_by = None;
-                    });
-                }
+                self.asked(*cycle_id, items, recorded.ts);
             }
             Event::ApprovalResolved {
                 cycle_id,
@@ -192,11 +190,13 @@ impl State {
                 output,
                 is_error,
                 session_effects,
+                pictures,
                 ..
             } => {
                 let result = CallResult {
                     output: output.clone(),
                     is_error: *is_error,
+                    pictures: pictures.clone(),
                 };
                 self.ended(*call_id, result, session_effects);
             }
@@ -222,13 +222,16 @@ impl State {
         }
     }
 
-    fn said(&mut self, text: &str) {
-        self.entries.push(Entry::User(text.to_owned()));
+    fn said(&mut self, text: &str, pictures: &[PictureRef]) {
+        self.entries.push(Entry::User {
+            text: text.to_owned(),
+            pictures: pictures.to_vec(),
+        });
         self.turn_end = None;
         self.model_calls = 0;
     }
 
-    fn answered(&mut self, text: &str, reasoning: Option<&String>, calls: &[IssuedCall]) {
+    fn answered(&mut self, text: &str, reasoning: Option<&Reasoning>, calls: &[IssuedCall]) {
         let entry = self.entries.len();
         for (position, issued) in calls.iter().enumerate() {
             self.calls.insert(issued.call_id, (entry, position));
@@ -251,6 +254,22 @@ impl State {
                 })
                 .collect(),
         });
+    }
+
+    /// A new question makes earlier answers void.
+    fn asked(&mut self, cycle_id: CycleId, items: &[ApprovalItem], at: Timestamp) {
+        for item in items {
+            let asked = Asked {
+                cycle_id,
+                item: item.clone(),
+            };
+            self.on_call(item.call_id, |call| {
+                call.asked = Some(asked);
+                call.asked_at = at;
+                call.answer = None;
+                call.answered_by = None;
+            });
+        }
     }
 
     /// An answer to an earlier round says nothing about the present one.
@@ -307,7 +326,7 @@ impl State {
             .filter(|entry| !matches!(entry, Entry::Notice(_)));
         let calls = match spoken.next() {
             Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
-            Some(Entry::User(_) | Entry::Notice(_)) | None => &[],
+            Some(Entry::User { .. } | Entry::Notice(_)) | None => &[],
         };
         calls.iter().filter(|call| call.result.is_none())
     }
@@ -320,7 +339,7 @@ impl State {
             .rev()
             .find_map(|entry| match entry {
                 Entry::Assistant { text, .. } => Some(text.as_str()),
-                Entry::User(_) | Entry::Notice(_) => None,
+                Entry::User { .. } | Entry::Notice(_) => None,
             })
             .unwrap_or_default()
     }

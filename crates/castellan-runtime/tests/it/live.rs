@@ -6,7 +6,7 @@ use std::time::Duration;
 use castellan_core::event::{Answer, State as Activity, TurnEnd};
 use castellan_core::{Event, Message};
 use castellan_gate::Permission;
-use castellan_runtime::live::QUEUE_LIMIT;
+use castellan_runtime::live::{QUEUE_LIMIT, Said};
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Audience, Error, Live, Question, Refusal, Session, Standing};
 use castellan_testkit::ManualClock;
@@ -78,10 +78,10 @@ fn asking(model: Arc<FunctionModel>) -> World {
 async fn what_is_said_while_a_turn_is_under_way_is_said_afterwards_in_order() {
     let world = asking(acts());
     let running = start(&world, world.begin(), None);
-    running.live.say("first".into()).unwrap();
+    running.live.say("first").unwrap();
     let question = running.asked().await;
-    running.live.say("second".into()).unwrap();
-    running.live.say("third".into()).unwrap();
+    running.live.say("second").unwrap();
+    running.live.say("third").unwrap();
     running.until(|standing| standing.queued == 2).await;
     let yes = vec![Answer::new(question.items[0].call_id, true)];
     running
@@ -97,7 +97,7 @@ async fn what_is_said_while_a_turn_is_under_way_is_said_afterwards_in_order() {
         .await
         .into_iter()
         .filter_map(|recorded| match recorded.event {
-            Event::UserTurn { text } => Some(text),
+            Event::UserTurn { text, .. } => Some(text),
             _ => None,
         })
         .collect();
@@ -108,7 +108,7 @@ async fn what_is_said_while_a_turn_is_under_way_is_said_afterwards_in_order() {
 async fn the_first_answer_wins_and_the_second_is_told_so() {
     let world = asking(acts());
     let running = start(&world, world.begin(), None);
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     let Question { cycle_id, items } = running.asked().await;
     let other = running.live.clone();
     let call_id = items[0].call_id;
@@ -131,7 +131,7 @@ async fn the_first_answer_wins_and_the_second_is_told_so() {
 async fn a_question_of_a_stored_session_is_open_again_for_whoever_comes() {
     let world = asking(acts());
     let running = start(&world, world.begin(), None);
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     let asked = running.asked().await;
     let id = running.live.id();
     drop(running.left().await);
@@ -151,15 +151,15 @@ async fn a_stop_ends_the_turn_and_gives_back_what_was_queued() {
     });
     let world = World::new(model);
     let running = start(&world, world.begin(), None);
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     running
         .until(|standing| standing.activity == Activity::Running)
         .await;
-    running.live.say("later".into()).unwrap();
-    assert_eq!(running.live.stop(), ["later"]);
+    running.live.say("later").unwrap();
+    assert_eq!(running.live.stop(), [Said::from("later")]);
     assert_eq!(running.over().await, Some(TurnEnd::Cancelled));
     assert!(running.live.stop().is_empty());
-    running.live.say("again".into()).unwrap();
+    running.live.say("again").unwrap();
     running
         .until(|standing| matches!(standing.last, Some((TurnEnd::Done, _))))
         .await;
@@ -169,7 +169,7 @@ async fn a_stop_ends_the_turn_and_gives_back_what_was_queued() {
 async fn a_stop_closes_an_open_question() {
     let world = asking(acts());
     let running = start(&world, world.begin(), None);
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     let question = running.asked().await;
     assert!(running.live.stop().is_empty());
     assert_eq!(running.over().await, Some(TurnEnd::Cancelled));
@@ -197,7 +197,7 @@ async fn a_turn_that_failed_is_taken_up_again() {
         running.live.take_up().await,
         Err(Refusal::Session(Error::NothingToDo(_)))
     ));
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     assert_eq!(running.over().await, Some(TurnEnd::Failed));
     let standing = running.live.standing().borrow().clone();
     assert!(standing.unfinished);
@@ -217,7 +217,7 @@ async fn a_question_nobody_answers_in_time_is_denied() {
     let clock = Arc::new(ManualClock::new());
     world.parts.clock = Arc::clone(&clock) as _;
     let running = start(&world, world.begin(), Some(Duration::from_secs(60)));
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     running.asked().await;
     clock.slept(1).await;
     clock.advance(Duration::from_secs(60));
@@ -231,14 +231,14 @@ async fn a_question_nobody_answers_in_time_is_denied() {
 async fn leaving_in_mid_turn_stops_it_and_gives_the_session_back() {
     let world = World::new(FunctionModel::new(|_| Err(error(HANGS))));
     let running = start(&world, world.begin(), None);
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     running
         .until(|standing| standing.activity == Activity::Running)
         .await;
     let live = running.live.clone();
     let session = running.left().await;
     assert!(session.is_unfinished());
-    assert!(matches!(live.say("late".into()), Err(Refusal::Left)));
+    assert!(matches!(live.say("late"), Err(Refusal::Left)));
     assert!(matches!(live.take_up().await, Err(Refusal::Left)));
 }
 
@@ -246,15 +246,12 @@ async fn leaving_in_mid_turn_stops_it_and_gives_the_session_back() {
 async fn the_queue_has_an_end() {
     let world = asking(acts());
     let running = start(&world, world.begin(), None);
-    running.live.say("go".into()).unwrap();
+    running.live.say("go").unwrap();
     running.asked().await;
     for _ in 0..QUEUE_LIMIT {
-        running.live.say("more".into()).unwrap();
+        running.live.say("more").unwrap();
     }
-    assert!(matches!(
-        running.live.say("more".into()),
-        Err(Refusal::Full)
-    ));
+    assert!(matches!(running.live.say("more"), Err(Refusal::Full)));
 }
 
 #[tokio::test]
@@ -267,12 +264,12 @@ async fn everyone_in_the_audience_sees_every_event_until_they_part() {
     audience.join(Arc::clone(&gone));
     world.parts.watcher = Arc::clone(&audience) as _;
     let running = start(&world, world.begin(), None);
-    running.live.say("one".into()).unwrap();
+    running.live.say("one").unwrap();
     running.over().await;
     assert_eq!(*stays.0.lock().unwrap(), *goes.0.lock().unwrap());
     audience.part(&gone);
     let before = goes.0.lock().unwrap().len();
-    running.live.say("two".into()).unwrap();
+    running.live.say("two").unwrap();
     running.until(|standing| standing.queued == 0).await;
     drop(running.left().await);
     assert_eq!(goes.0.lock().unwrap().len(), before);

@@ -65,11 +65,7 @@ impl Model for FunctionModel {
         self.requests.lock().unwrap().push(request);
         // An answer that is a refusal to answer stands for a server that hangs.
         if matches!(&answer, Err(error) if error.message == HANGS) {
-            let ended = ModelError {
-                code: castellan_core::ErrorCode::Cancelled,
-                message: "cancelled".into(),
-                hint: String::new(),
-            };
+            let ended = ModelError::new(castellan_core::ErrorCode::Cancelled, "cancelled");
             return futures::stream::once(async move {
                 cancel.await;
                 Err(ended)
@@ -84,11 +80,7 @@ impl Model for FunctionModel {
 pub(crate) const HANGS: &str = "hangs";
 
 pub(crate) fn error(message: &str) -> ModelError {
-    ModelError {
-        code: castellan_core::ErrorCode::ModelUnreachable,
-        message: message.into(),
-        hint: String::new(),
-    }
+    ModelError::new(castellan_core::ErrorCode::ModelUnreachable, message)
 }
 
 pub(crate) fn says(text: &str) -> Result<ModelReply, ModelError> {
@@ -99,9 +91,7 @@ pub(crate) fn says(text: &str) -> Result<ModelReply, ModelError> {
 pub(crate) fn calls(calls: &[(&str, &str)]) -> Result<ModelReply, ModelError> {
     let raw = |(name, arguments): &(&str, &str)| RawCall {
         provider_id: Some("call_0".into()),
-        name: (*name).into(),
-        arguments: (*arguments).into(),
-        complete: true,
+        ..RawCall::new(*name, *arguments)
     };
     reply("", calls.iter().map(raw).collect())
 }

@@ -62,7 +62,14 @@ pub(crate) fn start(session: SessionId, ts: i64) -> Recorded {
 
 pub(crate) fn user(session: SessionId, ts: i64, text: &str) -> Recorded {
     let text = text.to_owned();
-    recorded(session, ts, Event::UserTurn { text })
+    recorded(
+        session,
+        ts,
+        Event::UserTurn {
+            text,
+            pictures: Vec::new(),
+        },
+    )
 }
 
 pub(crate) fn request(session: SessionId, ts: i64, model: &str) -> Recorded {

@@ -10,6 +10,9 @@ use castellan_core::tool::{
 };
 use castellan_core::{CallId, CancelSource, Outcome, Tool as _};
 use castellan_testkit::{ManualClock, SequentialIds};
+use castellan_tools::file::Closed;
+use castellan_tools::parse::InProcess;
+use castellan_tools::read_file::ReadFile;
 use serde_json::Value;
 
 /// A session's view of a folder.
@@ -88,4 +91,9 @@ pub(crate) fn after(view: &SessionView, report: &Report) -> SessionView {
         }
     }
     view
+}
+
+/// `read_file`, which parses in this process.
+pub(crate) fn reader(closed: Closed) -> ReadFile {
+    ReadFile::new(closed, Arc::new(InProcess))
 }

@@ -7,10 +7,9 @@ use castellan_core::tool::{Preview, SessionView};
 use castellan_testkit::Home;
 use castellan_tools::edit_file::EditFile;
 use castellan_tools::file::Closed;
-use castellan_tools::read_file::ReadFile;
 use serde_json::{Value, json};
 
-use crate::drive::{after, call, call_with, text, view};
+use crate::drive::{after, call, call_with, reader, text, view};
 
 fn tool() -> EditFile {
     EditFile::new(Closed::default())
@@ -19,12 +18,7 @@ fn tool() -> EditFile {
 /// The view of a session that has read the file.
 async fn read(home: &Home, path: &str) -> SessionView {
     let view = view(&home.workspace());
-    let read = call(
-        ReadFile::new(Closed::default()),
-        json!({"path": path}),
-        &view,
-    )
-    .await;
+    let read = call(reader(Closed::default()), json!({"path": path}), &view).await;
     after(&view, &read)
 }
 

@@ -2,15 +2,14 @@
 
 use castellan_testkit::Home;
 use castellan_tools::file::Closed;
-use castellan_tools::read_file::ReadFile;
 use serde_json::{Value, json};
 
-use crate::drive::{call, text, view};
+use crate::drive::{call, reader, text, view};
 
 async fn read(home: &Home, arguments: Value) -> String {
     text(
         call(
-            ReadFile::new(Closed::default()),
+            reader(Closed::default()),
             arguments,
             &view(&home.workspace()),
         )
@@ -139,7 +138,7 @@ async fn a_binary_file_is_named_with_its_size() {
     assert!(
         read(&home, json!({"path": "image.txt"}))
             .await
-            .contains("a PNG image, 13 bytes")
+            .contains("13 bytes, is not shown: it begins like a PNG picture")
     );
     assert!(
         read(&home, json!({"path": "data"}))

@@ -3,18 +3,17 @@
 use castellan_testkit::Home;
 use castellan_tools::file::Closed;
 use castellan_tools::file::text::{Encoding, Replacement, Text};
-use castellan_tools::read_file::ReadFile;
 use castellan_tools::write_file::WriteFile;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::drive::{call, text, view};
+use crate::drive::{call, reader, text, view};
 
 async fn read(home: &Home, path: &str) -> String {
     let arguments = json!({"path": path});
     text(
         call(
-            ReadFile::new(Closed::default()),
+            reader(Closed::default()),
             arguments,
             &view(&home.workspace()),
         )

@@ -7,11 +7,10 @@ use castellan_core::EffectStatus;
 use castellan_core::tool::Preview;
 use castellan_testkit::Home;
 use castellan_tools::file::Closed;
-use castellan_tools::read_file::ReadFile;
 use castellan_tools::write_file::WriteFile;
 use serde_json::{Value, json};
 
-use crate::drive::{after, call, call_with, text, view};
+use crate::drive::{after, call, call_with, reader, text, view};
 
 async fn write(home: &Home, arguments: Value) -> String {
     text(
@@ -148,12 +147,7 @@ async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     let home = Home::new();
     home.write("a.txt", "first\n");
     let before = view(&home.workspace());
-    let read = call(
-        ReadFile::new(Closed::default()),
-        json!({"path": "a.txt"}),
-        &before,
-    )
-    .await;
+    let read = call(reader(Closed::default()), json!({"path": "a.txt"}), &before).await;
     let view = after(&before, &read);
     home.write("a.txt", "someone else's work\n");
     let arguments = json!({"path": "a.txt", "content": "mine\n"});
@@ -163,12 +157,7 @@ async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
         "{said}"
     );
     assert_eq!(home.read("a.txt").as_deref(), Some("someone else's work\n"));
-    let read = call(
-        ReadFile::new(Closed::default()),
-        json!({"path": "a.txt"}),
-        &view,
-    )
-    .await;
+    let read = call(reader(Closed::default()), json!({"path": "a.txt"}), &view).await;
     let view = after(&view, &read);
     let report = call(WriteFile::new(Closed::default()), arguments, &view).await;
     assert_eq!(report.outcome.effect(), EffectStatus::Committed);
@@ -311,7 +300,7 @@ async fn our_own_state_is_closed_but_for_spilled_outputs() {
         let arguments = json!({"path": path, "content": "x"});
         let said = text(call(WriteFile::new(closed()), arguments, &view).await);
         assert!(said.contains("castellan's own state"), "{path}: {said}");
-        let said = text(call(ReadFile::new(closed()), json!({"path": path}), &view).await);
+        let said = text(call(reader(closed()), json!({"path": path}), &view).await);
         assert!(said.contains("castellan's own state"), "{path}: {said}");
     }
     assert_eq!(
@@ -319,7 +308,7 @@ async fn our_own_state_is_closed_but_for_spilled_outputs() {
         "the record"
     );
     let spilled = json!({"path": "link/spill/call.txt"});
-    let said = text(call(ReadFile::new(closed()), spilled, &view).await);
+    let said = text(call(reader(closed()), spilled, &view).await);
     assert!(said.contains("the whole output"), "{said}");
 }
 

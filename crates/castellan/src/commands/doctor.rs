@@ -15,7 +15,10 @@ use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::{Choice, search};
 use crate::output::line;
-use crate::wiring::{build_catalog, build_guards, open_store};
+use crate::wiring::{build_catalog, build_guards, open_store, sandbox};
+
+/// How many writable folders are named.
+const FOLDERS: usize = 8;
 
 /// What one look came to.
 enum Finding {
@@ -40,14 +43,7 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
     findings.push(("rules", rules(&environment, &home, &config)));
     findings.push(("database", database(&home, &config).await));
     findings.push(("shell", shell(&environment).await));
-    findings.push((
-        "sandbox",
-        Finding::Note(
-            "none: what bash runs may do all that you may do; --yes-to and --skip-permissions \
-             decide whether it runs"
-                .to_owned(),
-        ),
-    ));
+    findings.push(("sandbox", enclosure(&config, &home, &environment).await));
     findings.push(("model", model(&environment, &config).await));
     let mut bad = 0;
     for (name, finding) in findings {
@@ -182,6 +178,51 @@ async fn shell(environment: &Environment) -> Finding {
         }
         Ok(report) => Finding::Bad(format!("a trial command ended with {:?}", report.end)),
         Err(error) => Finding::Bad(CommandError::failed(error).text()),
+    }
+}
+
+/// Which sandbox works here for commands in the current folder, what it protects and what not.
+async fn enclosure(config: &Config, home: &Home, environment: &Environment) -> Finding {
+    let shell = Shell::new(HelperCommand::own());
+    let sandbox = sandbox(config, home, &shell, environment).await;
+    let workspace = environment.cwd();
+    let mut lines = vec![sandbox.line(workspace)];
+    if sandbox.rung().is_some() {
+        let folders = sandbox.write(workspace);
+        let mut names: Vec<String> = folders
+            .iter()
+            .take(FOLDERS)
+            .map(|folder| folder.display().to_string())
+            .collect();
+        if folders.len() > FOLDERS {
+            names.push(format!("{} more", folders.len() - FOLDERS));
+        }
+        lines.push(format!("commands may write {}", names.join(", ")));
+        lines.push(
+            "they may read everything else but castellan's own folders, and talk to local \
+             sockets (docker, D-Bus), through which others may write for them"
+                .to_owned(),
+        );
+    } else {
+        lines.push(
+            "what bash runs may do all that you may do; --yes-to and --skip-permissions decide \
+             whether it runs"
+                .to_owned(),
+        );
+    }
+    if sandbox.rung().is_some() {
+        lines.extend(
+            sandbox
+                .passed_over()
+                .iter()
+                .map(|why| format!("not used: {why}")),
+        );
+    }
+    let text = lines.join("\n");
+    match sandbox.demand(workspace) {
+        Err(error) => Finding::Bad(format!("{}\n{text}", CommandError::failed(error).text())),
+        Ok(()) if sandbox.is_whole(workspace) => Finding::Good(text),
+        Ok(()) => Finding::Note(text),
     }
 }
 

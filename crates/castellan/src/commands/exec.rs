@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use castellan_core::event::TurnEnd;
+use castellan_core::event::{ApprovalItem, TurnEnd};
 use castellan_core::model::Finish;
 use castellan_core::text::plain;
 use castellan_core::{
@@ -13,8 +13,10 @@ use castellan_core::{
 use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
-use castellan_store::{Store, audit};
+use castellan_store::{Store, audit, sessions};
+use castellan_tools::bash::OUTSIDE_SANDBOX;
 
+use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
@@ -35,6 +37,9 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
+    if prompt.is_none() && !args.attach.is_empty() {
+        return Err(CommandError::usage("--attach needs a prompt to go with"));
+    }
     if resumed.is_some() && args.cwd.is_some() {
         return Err(
             CommandError::usage("--cwd can't change where a stored session works")
@@ -42,8 +47,13 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         );
     }
     let cwd = working_folder(world, &args)?;
+    let workspace = match resumed {
+        Some(id) => store.read(move |tx| sessions::get(tx, id)).await?.cwd,
+        None => cwd.clone(),
+    };
+    let enclosed = world.demand_sandbox(&workspace).await?;
     let chosen = model::choose(world, &args.model).await?;
-    let view = Arc::new(View::new(args.json, Arc::clone(&world.clock)));
+    let view = Arc::new(View::new(args.json, Arc::clone(&world.clock), enclosed));
     let parts = world.session(
         store.clone(),
         chosen,
@@ -56,7 +66,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         None => Session::begin(parts, &cwd, &world.user())?,
     };
     match prompt {
-        Some(text) => session.say(text),
+        Some(text) => say(world, &mut session, text, &args).await?,
         None => session.take_up()?,
     }
     let turn = drive(&mut session).await;
@@ -68,11 +78,30 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     end.and(printed)
 }
 
+/// Says the prompt with what is attached to it.
+async fn say(
+    world: &World,
+    session: &mut Session,
+    mut text: String,
+    args: &Exec,
+) -> Result<(), CommandError> {
+    let mut pictures = Vec::new();
+    for file in &args.attach {
+        let path = world.environment.cwd().join(file);
+        match attach(&path, Arc::clone(&world.parser), &session.album()).await? {
+            Attachment::Text(block) => text = format!("{text}\n\n{block}"),
+            Attachment::Picture(picture) => pictures.push(picture),
+        }
+    }
+    session.say_with(text, pictures);
+    Ok(())
+}
+
 /// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
 fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
     for grant in grants {
-        let mut names = world.catalog.specs().map(|spec| spec.name.as_str());
-        if !names.any(|name| grant.names(name)) {
+        let names = world.catalog.specs().map(|spec| spec.name.as_str());
+        if !names.chain([OUTSIDE_SANDBOX]).any(|name| grant.names(name)) {
             let known: Vec<&str> = world
                 .catalog
                 .specs()
@@ -206,11 +235,8 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
             Err(CommandError::failed("cancelled").hint(format!("go on with: {resume}")))
         }
         TurnOutcome::Over(TurnEnd::Failed, failure) => {
-            let ModelError { message, hint, .. } = failure.unwrap_or_else(|| ModelError {
-                code: ErrorCode::Internal,
-                message: "the turn failed".to_owned(),
-                hint: String::new(),
-            });
+            let ModelError { message, hint, .. } =
+                failure.unwrap_or_else(|| ModelError::new(ErrorCode::Internal, "the turn failed"));
             Err(CommandError::failed(message)
                 .hint(hint)
                 .hint(format!("go on with: {resume}")))
@@ -218,7 +244,15 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
         TurnOutcome::Waiting(_) => {
             let items = session.waiting();
             let what: Vec<&str> = items.iter().map(|item| item.header.as_str()).collect();
-            let mut tools: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
+            // What goes beyond its tool's usual reach needs a permission of its own name.
+            let permission = |item: &'_ ApprovalItem| {
+                if item.label == OUTSIDE_SANDBOX {
+                    item.label.clone()
+                } else {
+                    item.name.clone()
+                }
+            };
+            let mut tools: Vec<String> = items.iter().map(permission).collect();
             tools.sort_unstable();
             tools.dedup();
             let yes = tools
@@ -255,10 +289,12 @@ struct View {
     in_line: AtomicBool,
     /// Whether the session's id has been said.
     named: AtomicBool,
+    /// What encloses commands.
+    sandbox: String,
 }
 
 impl View {
-    fn new(json: bool, clock: Arc<dyn Clock>) -> Self {
+    fn new(json: bool, clock: Arc<dyn Clock>, sandbox: String) -> Self {
         Self {
             json,
             live: !json && out_is_terminal(),
@@ -266,6 +302,7 @@ impl View {
             printer: Printer::start(),
             in_line: AtomicBool::new(false),
             named: AtomicBool::new(false),
+            sandbox,
         }
     }
 
@@ -361,6 +398,7 @@ impl Watcher for View {
             // Said once it is true that the session can be resumed.
             if is_stored && !self.named.swap(true, Ordering::Relaxed) {
                 self.note(&format!("session {}", recorded.session));
+                self.note(&self.sandbox);
             }
             if !(is_stored && matches!(recorded.event, Event::Error { .. })) {
                 self.draw(&recorded.event);

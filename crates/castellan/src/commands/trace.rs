@@ -66,7 +66,10 @@ fn in_words(event: &Event) -> String {
         Event::SessionStart { cwd, caller, .. } => {
             format!("{} in {}", caller.principal, cwd.display())
         }
-        Event::UserTurn { text } => shorten(text, 400),
+        Event::UserTurn { text, pictures } => {
+            let pictures: String = pictures.iter().map(|one| format!(" [{one}]")).collect();
+            format!("{}{pictures}", shorten(text, 400))
+        }
         Event::ModelRequest {
             model,
             messages,

@@ -9,5 +9,7 @@ mod catalog;
 mod crash;
 mod decisions;
 mod exec;
+mod pictures;
 mod program;
+mod sandbox;
 mod shell;

@@ -60,7 +60,8 @@ fn no_secret_of_ours_is_in_reach_of_a_command() {
         Reply::text("done"),
     ]);
     let home = Home::new();
-    home.write_config(&config(&server));
+    // In a sandbox it would see even less.
+    home.write_config(&format!("sandbox = \"off\"\n{}", config(&server)));
     let mut command = home.command(PROGRAM);
     command.args(["exec", "--json", "--skip-permissions", "go"]);
     command
@@ -118,7 +119,13 @@ fn endless_output_is_cut_with_its_size_said() {
 fn a_command_that_kills_its_supervisor_is_reported_and_leaves_nothing() {
     let home = Home::new();
     let command = "(setsid sleep 300 &) ; kill -9 $PPID; sleep 300";
-    let run = turn(&home, &[("bash", json!({"command": command}))]);
+    let server = ModelServer::scripted([
+        Reply::calls([("bash", json!({"command": command}))]),
+        Reply::text("done"),
+    ]);
+    // In a sandbox it can't.
+    home.write_config(&format!("sandbox = \"off\"\n{}", config(&server)));
+    let run = crate::program::run(&home, &["exec", "--json", "--skip-permissions", "go"]);
     let result = &run.kind("tool_result")[0];
     assert_eq!(
         (&result["outcome"], &result["effect"]),

@@ -8,7 +8,15 @@ fn answer(chunks: &[Value]) -> Result<ModelReply, Void> {
     for chunk in chunks {
         answer.take(chunk).unwrap();
     }
-    answer.finish()
+    answer.finish().map(|(_, reply)| reply)
+}
+
+/// The words of the reasoning.
+fn words(reply: &ModelReply) -> Option<&str> {
+    reply
+        .reasoning
+        .as_ref()
+        .map(|reasoning| reasoning.text.as_str())
 }
 
 #[expect(
@@ -38,10 +46,7 @@ fn words_and_reasoning_are_kept_apart() {
         end("stop"),
     ])
     .unwrap();
-    assert_eq!(
-        (reply.text.as_str(), reply.reasoning.as_deref()),
-        ("yes", Some("hmm"))
-    );
+    assert_eq!((reply.text.as_str(), words(&reply)), ("yes", Some("hmm")));
     assert_eq!(reply.finish, Finish::Stop);
 }
 
@@ -54,10 +59,7 @@ fn content_may_be_a_list_of_parts() {
         {"type": "image"},
     ]}))])
     .unwrap();
-    assert_eq!(
-        (reply.text.as_str(), reply.reasoning.as_deref()),
-        ("ab", Some("hm"))
-    );
+    assert_eq!((reply.text.as_str(), words(&reply)), ("ab", Some("hm")));
 }
 
 #[test]
@@ -81,7 +83,8 @@ fn chunks_without_choices_or_deltas_do_no_harm() {
         reply.usage,
         Some(Usage {
             prompt_tokens: 7,
-            completion_tokens: 2
+            completion_tokens: 2,
+            ..Usage::default()
         })
     );
 }
@@ -108,6 +111,106 @@ fn why_it_stopped_is_judged_by_what_came() {
     );
     let other = answer(&[text, end("repetition")]).unwrap().finish;
     assert_eq!(other, Finish::Other("repetition".to_owned()));
+}
+
+#[test]
+fn what_counts_is_what_arrived_whatever_the_server_calls_its_end() {
+    let (text, call) = (delta(json!({"content": "a"})), list("{\"path\":\"x\"}"));
+    let half = list("{\"path\":\"/et");
+    let ended = |reason: &Value| json!({"choices": [{"delta": {}, "finish_reason": reason}]});
+    for reason in [
+        json!("stop"),
+        json!("STOP"),
+        json!("end_turn"),
+        json!("eos"),
+        json!("eos_token"),
+        json!("tool_calls"),
+        json!("TOOL_CALLS"),
+        json!("tool_use"),
+        json!("function_call"),
+        json!("tool-calls"),
+        json!("completed"),
+        json!({"type": "stop"}),
+        json!(null),
+        json!(""),
+    ] {
+        let (end, case) = (ended(&reason), reason.to_string());
+        let words = answer(&[text.clone(), end.clone()]).unwrap();
+        assert_eq!(
+            (words.finish, words.calls.len()),
+            (Finish::Stop, 0),
+            "{case}"
+        );
+        let called = answer(&[call.clone(), end.clone()]).unwrap();
+        assert_eq!(called.finish, Finish::ToolCalls, "{case}");
+        assert!(called.calls[0].complete, "{case}");
+        assert_eq!(answer(&[end]), Err(Void::Empty), "{case}");
+    }
+    for reason in [
+        json!("length"),
+        json!("max_tokens"),
+        json!("MAX_TOKENS"),
+        json!("model_length"),
+    ] {
+        let end = ended(&reason);
+        let whole = answer(&[call.clone(), end.clone()]).unwrap();
+        assert!(
+            whole.finish == Finish::Length && whole.calls[0].complete,
+            "{reason}"
+        );
+        assert!(
+            !answer(&[half.clone(), end]).unwrap().calls[0].complete,
+            "{reason}"
+        );
+    }
+    for reason in [
+        json!("abort"),
+        json!("pause_turn"),
+        json!(7),
+        json!(true),
+        json!({"x": 1}),
+    ] {
+        let end = ended(&reason);
+        assert!(matches!(
+            answer(&[text.clone(), end.clone()]).unwrap().finish,
+            Finish::Other(_)
+        ));
+        assert!(
+            answer(&[call.clone(), end.clone()]).unwrap().calls[0].complete,
+            "{reason}"
+        );
+        assert!(
+            !answer(&[half.clone(), end.clone()]).unwrap().calls[0].complete,
+            "{reason}"
+        );
+        // A call cut before its arguments looks like one that has none.
+        assert!(
+            !answer(&[list(""), end]).unwrap().calls[0].complete,
+            "{reason}"
+        );
+    }
+    for reason in [
+        json!("error"),
+        json!("network_error"),
+        json!("MALFORMED_FUNCTION_CALL"),
+    ] {
+        assert_eq!(
+            answer(&[text.clone(), ended(&reason)]),
+            Err(Void::Failed),
+            "{reason}"
+        );
+    }
+    for reason in [
+        json!("SAFETY"),
+        json!("content_filter"),
+        json!("recitation"),
+    ] {
+        assert!(
+            !answer(&[call.clone(), ended(&reason)]).unwrap().calls[0].complete,
+            "{reason}"
+        );
+        assert_eq!(answer(&[ended(&reason)]), Err(Void::Withheld), "{reason}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const TOOLS: [&str; 5] = ["read_file", "read", "list", "bash", "write_file"];
 

@@ -14,9 +14,7 @@ fn issued(
         call_id: CallId::mint(ids),
         raw: RawCall {
             provider_id: provider_id.map(str::to_owned),
-            name: name.to_owned(),
-            arguments: arguments.to_owned(),
-            complete: true,
+            ..RawCall::new(name, arguments)
         },
     }
 }
@@ -50,7 +48,7 @@ fn written(messages: Vec<Message>) -> Value {
         messages,
         tools: Vec::new(),
     };
-    body(&request, &settings, "m", Counting::Asked)["messages"].take()
+    body(&request, &settings, "m", Refused::default())["messages"].take()
 }
 
 fn only_arguments(raw: &str) -> String {
@@ -94,7 +92,7 @@ fn a_conversation_is_written_as_the_api_documents_it() {
         }],
     };
     assert_eq!(
-        body(&request, &settings, "m1", Counting::Asked),
+        body(&request, &settings, "m1", Refused::default()),
         json!({
             "model": "m1",
             "messages": [
@@ -125,7 +123,12 @@ fn tools_and_the_count_of_tokens_are_left_out_where_they_are_not_wanted() {
         messages: vec![user("hi")],
         tools: Vec::new(),
     };
-    let body = body(&request, &settings, "m", Counting::Omitted);
+    let body = body(
+        &request,
+        &settings,
+        "m",
+        Refused::default().with(Habit::Counting),
+    );
     assert_eq!(
         (body.get("tools"), body.get("stream_options")),
         (None, None)
@@ -143,7 +146,7 @@ fn configured_fields_replace_ours() {
         tools: Vec::new(),
     };
     assert_eq!(
-        body(&request, &settings, "m", Counting::Asked)["stream"],
+        body(&request, &settings, "m", Refused::default())["stream"],
         false
     );
 }
@@ -166,7 +169,7 @@ fn a_message_of_calls_alone_has_the_content_its_server_takes() {
                 messages,
                 tools: Vec::new(),
             };
-            let body = body(&request, &settings, "m", Counting::Asked);
+            let body = body(&request, &settings, "m", Refused::default());
             assert_eq!(body["messages"][0].get("content"), content.as_ref());
         }
     }
