@@ -420,6 +420,42 @@ mod tests {
         assert_eq!(fitted(sent).unwrap(), wanted);
     }
 
+    // L04
+    #[test]
+    fn odd_arguments_are_understood_only_as_the_schema_wants() {
+        let schema = json!({"type": "object", "properties": {
+            "command": {"type": "string"},
+            "content": {"type": "string"},
+            "limit": {"type": "integer"},
+            "edits": {"type": "array", "items": {"type": "object"}},
+        }});
+        let understood = |raw: &str| {
+            let mut object = read(raw, Some("command"))?.object;
+            fit(&mut object, &schema)?;
+            Ok::<_, String>(Value::Object(object))
+        };
+        for (raw, meant) in [
+            (
+                r#"{"edits":"[{\"old\":\"a\",\"new\":\"b\"}]"}"#,
+                json!({"edits": [{"old": "a", "new": "b"}]}),
+            ),
+            (r#"{"limit":"20"}"#, json!({"limit": 20})),
+            ("\"ls -la\"", json!({"command": "ls -la"})),
+            ("", json!({})),
+            (r#"{"content":"[1,2]"}"#, json!({"content": "[1,2]"})),
+        ] {
+            assert_eq!(understood(raw), Ok(meant), "{raw}");
+        }
+        for (raw, named) in [
+            (r#"{"limit":"twenty"}"#, "`limit` should be integer"),
+            (r#"{"edits":"all"}"#, "`edits` should be array"),
+            (r#"{"content":[1,2]}"#, "`content` should be string"),
+        ] {
+            let error = understood(raw).unwrap_err();
+            assert!(error.contains(named), "{raw}: {error}");
+        }
+    }
+
     #[test]
     fn null_is_absence_where_null_is_not_taken() {
         assert_eq!(

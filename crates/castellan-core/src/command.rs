@@ -4,7 +4,7 @@
 //! pipelines, loops, functions and substitutions; [`Part::unwrapped`] looks through `sudo`, `env`,
 //! `xargs`, `bash -c` and their kind to what those run in turn. On this stand the permissions with
 //! a command prefix ([`crate::grant`]), policy rules, and the refusal of commands that destroy a
-//! machine.
+//! machine ([`destructive()`]).
 //!
 //! The grammar is tree-sitter's. It is made for editors and in corners reads a text differently
 //! from bash, so nothing is taken from the tree unchecked (`check.rs`, and the readers of words):
@@ -15,6 +15,7 @@
 //! and backslashes or odd quoting inside `${…}` are unread.
 
 mod check;
+pub mod destructive;
 mod inner;
 mod prefix;
 mod quote;
@@ -27,6 +28,7 @@ mod words;
 
 use std::sync::Arc;
 
+pub use destructive::{Homes, Refusal, destructive};
 pub use inner::{Opaque, Unwrapped};
 pub use prefix::suggest_prefix;
 pub use word::{Piece, Word};
@@ -79,6 +81,8 @@ pub struct Assignment {
     pub name: String,
     /// Its value. For a loop: all values, as one word that is not known.
     pub value: Word,
+    /// The values of a loop, one by one.
+    pub(crate) values: Vec<Word>,
     /// What sets it.
     pub by: SetBy,
 }

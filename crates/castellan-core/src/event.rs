@@ -209,6 +209,9 @@ pub enum Event {
     Notice {
         /// What happened.
         text: String,
+        /// What it changes in the session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        session_effects: Vec<SessionEffect>,
     },
     /// A model is asked.
     ModelRequest {

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::cancel::Cancel;
-use crate::id::SessionId;
+use crate::tool::{SessionEffect, SessionView};
 
 /// Where a running call reports to.
 pub trait Progress: Send + Sync {
@@ -27,15 +27,23 @@ pub trait Overflow: Send + Sync {
     fn place(&self) -> Option<String>;
 }
 
+/// Word of something that happened outside the conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// One sentence.
+    pub text: String,
+    /// What it changes in the session.
+    pub session: Vec<SessionEffect>,
+}
+
 /// Where tools leave word for the model between its requests.
 pub trait Notices: Send + Sync {
-    /// Takes what has happened in this session since the last call, oldest first: one sentence
-    /// each.
-    fn take(&self, session: SessionId) -> Vec<String>;
+    /// Takes what has happened in this session since the last call, oldest first.
+    fn take(&self, view: &SessionView) -> Vec<Notice>;
 }
 
 impl Notices for Unwatched {
-    fn take(&self, _session: SessionId) -> Vec<String> {
+    fn take(&self, _view: &SessionView) -> Vec<Notice> {
         Vec::new()
     }
 }

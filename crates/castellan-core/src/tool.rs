@@ -58,6 +58,23 @@ pub enum DefaultDecision {
     Ask,
 }
 
+/// When a model is told of a tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offered {
+    /// From the beginning.
+    #[default]
+    Always,
+    /// Once its session has started something in the background.
+    WithShells,
+}
+
+impl Offered {
+    const fn is_always(&self) -> bool {
+        matches!(self, Self::Always)
+    }
+}
+
 /// Everything there is to know of a tool without running it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolSpec {
@@ -83,6 +100,9 @@ pub struct ToolSpec {
     pub effects: Vec<Effect>,
     /// Where it may appear.
     pub surfaces: Vec<Surface>,
+    /// When a model is told of it. It can be called in any case.
+    #[serde(skip_serializing_if = "Offered::is_always")]
+    pub offered: Offered,
     /// What happens to a call that nothing else speaks of.
     pub default: DefaultDecision,
     /// Whether a sub-agent may call it without asking.
@@ -115,6 +135,7 @@ impl ToolSpec {
             examples: Vec::new(),
             effects: Vec::new(),
             surfaces: Vec::new(),
+            offered: Offered::Always,
             default: DefaultDecision::Ask,
             auto_in_task_agent: false,
             cwd_note: None,
@@ -179,11 +200,34 @@ pub enum SessionEffect {
         /// Its content then.
         mark: FileMark,
     },
-    /// The session's working folder is now this one.
+    /// The session's working folder is now this one. Of several calls made together the last one, in
+    /// the order they were made, decides.
     WorkingFolder {
         /// The absolute path.
         path: PathBuf,
     },
+    /// A command runs in the background.
+    ShellStarted {
+        /// What it is called: `b1`, `b2`, …
+        id: String,
+        /// The command text, shortened.
+        command: String,
+    },
+    /// A command in the background has ended, and the session knows.
+    ShellEnded {
+        /// What it was called.
+        id: String,
+    },
+}
+
+/// A command in the background, as its session knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundShell {
+    /// The command text, shortened.
+    pub command: String,
+    /// Whether the session was not told of its end. In a session that was left it may have ended
+    /// all the same.
+    pub running: bool,
 }
 
 /// What a call may know of the session that makes it.
@@ -197,11 +241,24 @@ pub struct SessionView {
     pub workspace: PathBuf,
     /// The files whose content the session knows, by resolved path.
     pub seen: BTreeMap<PathBuf, FileMark>,
+    /// The commands it started in the background, by id.
+    pub shells: BTreeMap<String, BackgroundShell>,
     /// How many bytes of output reach the model.
     pub result_limit: usize,
 }
 
 impl SessionView {
+    /// What a header adds to `path`: the folder a relative one is under, where that is not the
+    /// workspace.
+    #[must_use]
+    pub fn elsewhere(&self, path: &Path) -> String {
+        if path.is_absolute() || self.cwd == self.workspace {
+            return String::new();
+        }
+        let inside = self.cwd.strip_prefix(&self.workspace);
+        format!(" (in {})", inside.unwrap_or(&self.cwd).display())
+    }
+
     /// `path` as the session means it: relative ones are under the working folder, `~` is left
     /// alone. Purely textual.
     #[must_use]
@@ -302,17 +359,28 @@ impl Inspection {
     }
 }
 
-/// The files that the calls of one batch have left behind, for the calls that come after them.
+/// What the calls of one batch have left behind, for the calls that come after them.
 #[derive(Debug, Clone, Default)]
-pub struct Left(Arc<Mutex<BTreeMap<PathBuf, FileMark>>>);
+pub struct Left(Arc<Mutex<LeftBehind>>);
+
+#[derive(Debug, Default)]
+struct LeftBehind {
+    files: BTreeMap<PathBuf, FileMark>,
+    folders: Vec<PathBuf>,
+}
 
 impl Left {
     /// Takes note of what a call left behind.
     pub fn take(&self, effects: &[SessionEffect]) {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for effect in effects {
-            if let SessionEffect::FileSeen { path, mark } = effect {
-                left.insert(path.clone(), mark.clone());
+            match effect {
+                SessionEffect::FileSeen { path, mark } => {
+                    left.files.insert(path.clone(), mark.clone());
+                }
+                SessionEffect::WorkingFolder { .. }
+                | SessionEffect::ShellStarted { .. }
+                | SessionEffect::ShellEnded { .. } => {}
             }
         }
     }
@@ -321,7 +389,17 @@ impl Left {
     #[must_use]
     pub fn has(&self, path: &Path, mark: &FileMark) -> bool {
         let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        left.get(path) == Some(mark)
+        left.files.get(path) == Some(mark)
+    }
+
+    /// Takes note that a call takes the session to the folder `path`. Returns another one that a
+    /// call of the same batch has taken it to: of two calls at least one learns of the other.
+    #[must_use]
+    pub fn go(&self, path: &Path) -> Option<PathBuf> {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = left.folders.iter().find(|folder| *folder != path).cloned();
+        left.folders.push(path.to_owned());
+        other
     }
 }
 

@@ -147,6 +147,7 @@ async fn one(gate: &Gate, calls: &[Pending], recorder: &Arc<dyn Recorder>) {
         cwd: "/".into(),
         workspace: "/".into(),
         seen: std::collections::BTreeMap::default(),
+        shells: Default::default(),
         result_limit: 256 * 1024,
     };
     let stop = CancelSource::new();

@@ -12,6 +12,7 @@ use castellan_core::model::ToolCard;
 use castellan_core::nearest::nearest;
 use castellan_core::outcome::{EffectStatus, Outcome, Retry};
 use castellan_core::text::{one_line, shorten};
+use castellan_core::tool::Offered;
 use castellan_core::{ErrorCode, Tool, ToolSpec};
 
 use crate::error::Error;
@@ -111,10 +112,20 @@ impl Catalog {
             .collect()
     }
 
-    /// What a model on `surface` is told of its tools.
+    /// What a model on `surface` is told of its tools. `shells` says whether its session has ever
+    /// started something in the background.
     #[must_use]
-    pub fn cards(&self, surface: Surface, cwd: &Path, workspace: &Path) -> Vec<ToolCard> {
+    pub fn cards(
+        &self,
+        surface: Surface,
+        (cwd, workspace): (&Path, &Path),
+        shells: bool,
+    ) -> Vec<ToolCard> {
         self.on(surface)
+            .filter(|spec| match spec.offered {
+                Offered::Always => true,
+                Offered::WithShells => shells,
+            })
             .map(|spec| {
                 let mut description = spec.description.clone();
                 for (note, mark, path) in [

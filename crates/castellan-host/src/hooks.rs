@@ -33,7 +33,7 @@ impl ShellHooks {
         Self { shell, environment }
     }
 
-    /// The command of a hook, in the sandbox that commands of its project run in.
+    /// The command of a hook, enclosed as every command that works in the session's folder.
     fn job(&self, hook: &HookJob) -> Result<ShellJob, Error> {
         let mut env = self.environment.clone();
         let project = hook.project.to_string_lossy();
@@ -41,16 +41,18 @@ impl ShellHooks {
         let mut job = ShellJob::bash(&hook.command, &hook.cwd, env, hook.timeout);
         job.input = Some(hook.input.clone());
         job.term_grace = TERM_GRACE;
-        job.sandbox = self.shell.sandbox().policy(&hook.project)?;
+        let workspace = hook.project.canonicalize();
+        let workspace = workspace.as_ref().unwrap_or(&hook.project);
+        job.sandbox = self.shell.sandbox().policy(workspace)?;
         Ok(job)
     }
 
     async fn end(&self, hook: HookJob, cancel: Cancel) -> HookEnd {
+        let unstarted =
+            |error: &Error| HookEnd::Broken(format!("could not be started: {}", chain(error)));
         let job = match self.job(&hook) {
             Ok(job) => job,
-            Err(error) => {
-                return HookEnd::Broken(format!("could not be started: {}", chain(&error)));
-            }
+            Err(error) => return unstarted(&error),
         };
         let mut written = Written::default();
         let mut ran = self.once(job.clone(), &mut written, cancel.clone()).await;
@@ -64,7 +66,7 @@ impl ShellHooks {
         }
         match ran {
             Ok(report) => written.end(report, hook.timeout),
-            Err(error) => HookEnd::Broken(format!("could not be started: {}", chain(&error))),
+            Err(error) => unstarted(&error),
         }
     }
 

@@ -29,7 +29,7 @@ pub use env::{Environment, Hidden};
 pub use error::{Error, ErrorKind};
 pub use helper::HELPER_ARG;
 pub use http::{HttpClient, HttpError, HttpRequest, HttpResponse};
-pub use protocol::{Ended, Survivor, Way};
+pub use protocol::{Ended, Folder, Survivor, Way};
 pub use sandbox::{Sandbox, SandboxPolicy};
 pub use shell::{End, HelperCommand, Shell, ShellJob, ShellReport, Stream};
 pub use system::{SystemClock, SystemIds};

@@ -39,6 +39,8 @@ pub(crate) enum Frame {
     Report = 3,
     /// From here on the command may have had effects; empty.
     Starting = 4,
+    /// The command runs; empty.
+    Started = 5,
 }
 
 impl Frame {
@@ -49,6 +51,7 @@ impl Frame {
             2 => Some(Self::Stderr),
             3 => Some(Self::Report),
             4 => Some(Self::Starting),
+            5 => Some(Self::Started),
             _ => None,
         }
     }
@@ -80,6 +83,9 @@ pub(crate) struct Job {
     pub(crate) term_grace_ms: u64,
     /// What the command is enclosed in, if in anything.
     pub(crate) sandbox: Option<SandboxPolicy>,
+    /// Whether the folder in which the command ends is wanted.
+    #[serde(default)]
+    pub(crate) follow: bool,
 }
 
 /// What the first process inside a sandbox says, each on a line of JSON.
@@ -94,6 +100,8 @@ pub(crate) enum Word {
     },
     /// The command does not run.
     Refused(Refused),
+    /// Where the command was at its end; said before that.
+    Folder(Folder),
     /// The command exited with this code.
     Exited(i32),
     /// The command was ended by the signal of this number.
@@ -111,10 +119,25 @@ pub(crate) struct Report {
     pub(crate) ended: Vec<Ended>,
     pub(crate) ended_total: usize,
     pub(crate) survivors: Vec<Survivor>,
+    #[serde(default)]
+    pub(crate) folder: Folder,
     /// Set when the command was never started.
     pub(crate) refused: Option<Refused>,
     /// The version of Landlock that is in force, where it is.
     pub(crate) landlock: Option<u32>,
+}
+
+/// Where a command was when it ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Folder {
+    /// Not known: nobody asked, or it could not be learned.
+    #[default]
+    Unknown,
+    /// In this folder, absolute, links resolved.
+    At(String),
+    /// In a folder that no longer exists.
+    Gone,
 }
 
 /// Why a command was never started; `errno` is the system's number.

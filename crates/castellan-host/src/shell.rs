@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::helper::HELPER_ARG;
 use crate::procfs::Process;
 use crate::protocol::{
-    CANCEL, Ended, FRAME_LIMIT, Frame, HEADER, JOB_LIMIT, Job, Refused, Report, Survivor,
+    CANCEL, Ended, FRAME_LIMIT, Folder, Frame, HEADER, JOB_LIMIT, Job, Refused, Report, Survivor,
 };
 use crate::sandbox::{Sandbox, SandboxPolicy};
 
@@ -106,6 +106,8 @@ pub struct ShellJob {
     /// What encloses it; nothing where this is missing. What can't be put into force is an error,
     /// and the command does not run.
     pub sandbox: Option<SandboxPolicy>,
+    /// Whether to learn the folder in which the command ends, see [`ShellReport::folder`].
+    pub follow: bool,
 }
 
 impl ShellJob {
@@ -125,6 +127,7 @@ impl ShellJob {
             timeout,
             term_grace: Duration::from_secs(2),
             sandbox: None,
+            follow: false,
         }
     }
 }
@@ -170,6 +173,8 @@ pub struct ShellReport {
     pub survivors: Vec<Survivor>,
     /// The version of Landlock that was in force, where it was.
     pub landlock: Option<u32>,
+    /// Where the command was when it ended, or when it made way for another program (`exec`).
+    pub folder: Folder,
 }
 
 /// Runs commands, each under a helper of its own. Clones share the list of helpers whose caller
@@ -228,6 +233,20 @@ impl Shell {
     pub async fn run(
         &self,
         job: ShellJob,
+        sink: impl FnMut(Stream, &[u8]),
+        cancel: Cancel,
+    ) -> Result<ShellReport, Error> {
+        self.run_told(job, || {}, sink, cancel).await
+    }
+
+    /// The same, with `on_start` called once the command runs.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); then `on_start` was not called.
+    pub async fn run_told(
+        &self,
+        job: ShellJob,
+        on_start: impl FnOnce(),
         mut sink: impl FnMut(Stream, &[u8]),
         cancel: Cancel,
     ) -> Result<ShellReport, Error> {
@@ -243,11 +262,17 @@ impl Shell {
         // A helper that dies at once breaks the pipe; what it was is learned from its status.
         drop(running.tell(&message).await);
         let mut started = false;
+        let mut on_start = Some(on_start);
         let outcome = loop {
             match running.frame(&mut watch).await {
                 Next::Frame(Frame::Stdout, content) => sink(Stream::Stdout, &content),
                 Next::Frame(Frame::Stderr, content) => sink(Stream::Stderr, &content),
                 Next::Frame(Frame::Starting, _) => started = true,
+                Next::Frame(Frame::Started, _) => {
+                    if let Some(on_start) = on_start.take() {
+                        on_start();
+                    }
+                }
                 Next::Frame(Frame::Report, content) => break serde_json::from_slice(&content).ok(),
                 Next::Overdue | Next::Nonsense | Next::End => break None,
             }
@@ -481,6 +506,7 @@ impl Lost {
             ended_total: self.sweep.total,
             survivors: self.sweep.survivors,
             landlock: None,
+            folder: Folder::Unknown,
         }
     }
 }
@@ -497,6 +523,7 @@ fn message(job: &ShellJob) -> Result<Vec<u8>, Error> {
         timeout_ms: milliseconds(job.timeout.min(LONGEST)),
         term_grace_ms: milliseconds(job.term_grace.min(LONGEST)),
         sandbox: job.sandbox.clone(),
+        follow: job.follow,
     })
     .map_err(|source| Error::Job { source })?;
     if text.len() > JOB_LIMIT {
@@ -587,6 +614,7 @@ fn from_report(report: Report, sweep: Option<Sweep>) -> ShellReport {
         ended_total: report.ended_total + sweep.total,
         survivors: sweep.survivors,
         landlock: report.landlock,
+        folder: report.folder,
     }
 }
 

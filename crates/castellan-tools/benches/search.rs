@@ -105,6 +105,7 @@ async fn search(root: &Path, arguments: &Value) -> String {
         cwd: root.to_owned(),
         workspace: root.to_owned(),
         seen: std::collections::BTreeMap::default(),
+        shells: Default::default(),
         result_limit: 256 * 1024,
     };
     call.inspect(&view).await.unwrap();

@@ -1,7 +1,18 @@
-//! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over.
+//! `bash`: runs a command in a shell of its own, of which nothing is left when the call is over but
+//! the folder it went to; or starts one in the background, of which nothing is left when the session
+//! is.
+//!
+//! `background` has the commands in the background, `folder` the working folder, `refusal` the
+//! commands nobody is asked about, `unanswered` the hint for commands that wanted to ask somebody.
+
+pub(crate) mod background;
+mod folder;
+mod refusal;
+mod ring;
+mod unanswered;
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +21,8 @@ use castellan_core::outcome::Retry;
 use castellan_core::port::{Overflow, Progress};
 use castellan_core::text::{chain, shorten};
 use castellan_core::tool::{
-    CallContext, Effect, Inspection, Preview, Report, SessionView, ToolSpec, TypedTool,
+    CallContext, DefaultDecision, Effect, Inspection, Preview, Report, SessionEffect, SessionView,
+    ToolSpec, TypedTool,
 };
 use castellan_core::{EffectStatus, ErrorCode, Outcome};
 use castellan_host::capture::Capture;
@@ -20,6 +32,8 @@ use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use self::background::{Background, Listed, MOST};
+use self::background::{NotStarted, Start};
 use crate::DOMAIN;
 
 /// What a permission to run outside the sandbox is called. One for `bash` does not cover it.
@@ -28,6 +42,10 @@ pub const OUTSIDE_SANDBOX: &str = "bash_outside_sandbox";
 const LONGEST_TIMEOUT: i64 = 600;
 /// How much longer the gate waits: ending a command that ignores being asked takes a while.
 const ENDING: Duration = Duration::from_secs(15);
+/// How long the start of a command in the background may take.
+const STARTING: Duration = Duration::from_secs(30);
+/// Time that is as good as none.
+const NO_TIMEOUT: Duration = Duration::MAX;
 /// Bytes of a result kept free for what is said about the command's end.
 const NOTES: usize = 4 * 1024;
 
@@ -45,6 +63,9 @@ pub struct Params {
     /// Run outside the sandbox, about which a person is asked: for a command that the sandbox has
     /// stopped and that must run all the same. Default false.
     outside_sandbox: Option<bool>,
+    /// Return an id at once and let the command run on; it has no limit then but a `timeout` that is
+    /// given. Default false.
+    background: Option<bool>,
 }
 
 /// The tool.
@@ -52,6 +73,7 @@ pub struct Params {
 pub struct Bash {
     spec: ToolSpec,
     shell: Shell,
+    background: Background,
     environment: Vec<(String, String)>,
     timeout: Duration,
 }
@@ -59,16 +81,22 @@ pub struct Bash {
 impl Bash {
     /// The tool. Commands get `environment` and nothing else.
     #[must_use]
-    pub fn new(shell: Shell, environment: Vec<(String, String)>, timeout: Duration) -> Self {
+    pub fn new(
+        shell: Shell,
+        background: Background,
+        environment: Vec<(String, String)>,
+        timeout: Duration,
+    ) -> Self {
         let mut spec = ToolSpec::new::<Params>(
             "bash",
             DOMAIN,
             "Run a bash command and return its output",
             "Run a command with bash and return what it wrote; lines from standard error begin with \
-             `[stderr] `. There is no terminal and no input: anything that would prompt fails. Each \
-             call starts in the same folder, and whatever it leaves in the background is ended when \
-             the command itself ends. Where there is a sandbox, commands write only in the \
-             workspace, the temporary folder and build caches; one that it has probably stopped \
+             `[stderr] `. There is no terminal and no input: anything that would prompt fails. `cd` \
+             lasts: the next call starts in the folder where this one ended. What the command leaves \
+             running is ended with it; for servers and long jobs set `background`, read with \
+             `bash_output`, end with `kill_shell`. Where there is a sandbox, commands write only in \
+             the workspace, the temporary folder and build caches; one that it has probably stopped \
              says so.",
         );
         spec.primary_key = Some("command".to_owned());
@@ -83,6 +111,7 @@ impl Bash {
         Self {
             spec,
             shell,
+            background,
             environment,
             timeout,
         }
@@ -120,6 +149,94 @@ impl Bash {
             .map_err(|error| unstarted(&error))
     }
 
+    fn job(
+        &self,
+        params: &Params,
+        view: &SessionView,
+        timeout: Duration,
+    ) -> Result<ShellJob, Outcome> {
+        let environment = self.environment.clone();
+        let mut job = ShellJob::bash(&params.command, &view.cwd, environment, timeout);
+        job.sandbox = self.policy(params, view)?;
+        if params.stop_on_error == Some(true) {
+            job.args.insert(0, "-e".to_owned());
+        }
+        Ok(job)
+    }
+
+    async fn run(&self, params: Params, context: CallContext) -> Report {
+        let timeout = self.timeout(&params);
+        let mut job = match self.job(&params, &context.view, timeout) {
+            Ok(job) => job,
+            Err(outcome) => return outcome.into(),
+        };
+        job.follow = true;
+        let policy = job.sandbox.clone();
+        let mut output = Output::new(&context);
+        let ran = self
+            .shell
+            .run(
+                job,
+                |stream, chunk| output.take(stream, chunk),
+                context.cancel.clone(),
+            )
+            .await;
+        match ran {
+            Ok(report) => {
+                let environment = &self.environment;
+                let (session, moved) =
+                    folder::left(&report, &params.command, &context, environment);
+                let cwd = &context.view.cwd;
+                let notice = policy.and_then(|policy| output.notice(&report, &policy, cwd));
+                let outcome =
+                    output.outcome(&report, timeout, &(notice.unwrap_or_default() + &moved));
+                Report {
+                    session,
+                    ..outcome.into()
+                }
+            }
+            Err(error) => unstarted(&error).into(),
+        }
+    }
+
+    /// Starts the command and leaves it running.
+    async fn start(&self, params: Params, context: CallContext) -> Report {
+        let Some(session) = context.view.session else {
+            let what = "a command can run in the background of a session only";
+            return Outcome::failed(what, "leave `background` out").into();
+        };
+        let timeout = params.timeout.map(|_| self.timeout(&params));
+        let command = shorten(params.command.trim(), 200);
+        let job = match self.job(&params, &context.view, timeout.unwrap_or(NO_TIMEOUT)) {
+            Ok(job) => job,
+            Err(outcome) => return outcome.into(),
+        };
+        let start = Start {
+            job,
+            command: command.clone(),
+            timeout,
+            redaction: context.redaction,
+            clock: context.clock,
+        };
+        let known = &context.view.shells;
+        match self.background.start(session, known, start).await {
+            Ok(id) => {
+                let outcome = Outcome::Done {
+                    output: format!(
+                        "{id} runs in the background. `bash_output` with the id {id} reads what it \
+                         writes, `kill_shell` ends it; it ends with the session."
+                    ),
+                    effect: EffectStatus::Unknown,
+                };
+                Report {
+                    session: vec![SessionEffect::ShellStarted { id, command }],
+                    ..outcome.into()
+                }
+            }
+            Err(refused) => not_started(refused).into(),
+        }
+    }
+
     fn timeout(&self, params: &Params) -> Duration {
         params
             .timeout
@@ -128,9 +245,41 @@ impl Bash {
     }
 }
 
+fn not_started(refused: NotStarted) -> Outcome {
+    match refused {
+        NotStarted::TooMany(running) => {
+            let names: Vec<String> = running
+                .iter()
+                .map(|listed| format!("{} ({})", listed.id, shorten(&listed.command, 60)))
+                .collect();
+            let what = format!(
+                "{} background shells run, and no more than {MOST} may: {}",
+                names.len(),
+                names.join(", ")
+            );
+            Outcome::failed(
+                what,
+                "end one with `kill_shell`, or run it in the foreground",
+            )
+        }
+        NotStarted::Failed(why) => {
+            Outcome::failed(format!("the command could not be started: {why}"), "")
+        }
+    }
+}
+
+/// Whether the folder a command was meant for is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It is.
+    There,
+    /// It is gone: nothing is run, and the session goes to this folder.
+    Gone(PathBuf),
+}
+
 impl TypedTool for Bash {
     type Params = Params;
-    type Plan = ();
+    type Plan = Place;
 
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -159,65 +308,66 @@ impl TypedTool for Bash {
         &'a self,
         params: &'a Params,
         view: &'a SessionView,
-    ) -> BoxFuture<'a, Result<(Inspection, ()), Outcome>> {
-        if let Err(outcome) = self.policy(params, view) {
+    ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
+        let refused = refusal::refused(&params.command, view, &self.environment);
+        if let Some(outcome) = refused.or_else(|| self.policy(params, view).err()) {
             return futures::future::ready(Err(outcome)).boxed();
         }
-        let command = shorten(params.command.trim(), 300);
-        let mut inspection = if self.leaves_sandbox(params) {
-            let header = format!("run outside the sandbox: {command}");
-            Inspection::new(OUTSIDE_SANDBOX, header)
-        } else {
-            Inspection::new("bash", format!("run {command}"))
-        };
-        inspection.own_grant = self.leaves_sandbox(params);
+        if !view.cwd.is_dir() {
+            let refuge = folder::refuge(view, &self.environment);
+            let header = format!("leave {}, which is gone", view.cwd.display());
+            let mut inspection = Inspection::new("bash", header);
+            // Nothing is run, so there is nothing to ask about.
+            inspection.default = Some(DefaultDecision::Allow);
+            return futures::future::ready(Ok((inspection, Place::Gone(refuge)))).boxed();
+        }
+        let outside = self.leaves_sandbox(params);
+        let background = params.background == Some(true);
+        let mut way = if outside { " outside the sandbox" } else { "" }.to_owned();
+        if background {
+            way.push_str(" in the background");
+        }
+        let header = format!(
+            "run{way} {}{}",
+            shorten(params.command.trim(), 300),
+            view.elsewhere(Path::new(""))
+        );
+        let label = if outside { OUTSIDE_SANDBOX } else { "bash" };
+        let mut inspection = Inspection::new(label, header);
+        inspection.own_grant = outside;
         inspection.commands = vec![params.command.clone()];
         inspection.preview = Preview::Command {
             command: params.command.clone(),
             cwd: view.cwd.clone(),
         };
-        inspection.deadline = Some(self.timeout(params) + ENDING);
-        futures::future::ready(Ok((inspection, ()))).boxed()
+        inspection.deadline = Some(if background {
+            STARTING
+        } else {
+            self.timeout(params) + ENDING
+        });
+        futures::future::ready(Ok((inspection, Place::There))).boxed()
     }
 
     fn execute(
         self: Arc<Self>,
         params: Params,
-        (): (),
+        place: Place,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         async move {
-            let timeout = self.timeout(&params);
-            let cwd = context.view.cwd.clone();
-            if !cwd.is_dir() {
-                let what = format!("the working folder {} no longer exists", cwd.display());
-                return Outcome::failed(what, "create it again, or start the session elsewhere")
-                    .into();
-            }
-            let policy = match self.policy(&params, &context.view) {
-                Ok(policy) => policy,
-                Err(outcome) => return outcome.into(),
-            };
-            let mut job = ShellJob::bash(params.command, &cwd, self.environment.clone(), timeout);
-            job.sandbox.clone_from(&policy);
-            if params.stop_on_error == Some(true) {
-                job.args.insert(0, "-e".to_owned());
-            }
-            let mut output = Output::new(&context);
-            let ran = self
-                .shell
-                .run(
-                    job,
-                    |stream, chunk| output.take(stream, chunk),
-                    context.cancel.clone(),
-                )
-                .await;
-            match ran {
-                Ok(report) => {
-                    let notice = policy.and_then(|policy| output.notice(&report, &policy, &cwd));
-                    output.outcome(&report, timeout, notice).into()
+            let place = match place {
+                // It may have gone while somebody was asked.
+                Place::There if !context.view.cwd.is_dir() => {
+                    Place::Gone(folder::refuge(&context.view, &self.environment))
                 }
-                Err(error) => unstarted(&error).into(),
+                place => place,
+            };
+            match place {
+                Place::Gone(refuge) => folder::vanished(&context.view, refuge),
+                Place::There if params.background == Some(true) => {
+                    self.start(params, context).await
+                }
+                Place::There => self.run(params, context).await,
             }
         }
         .boxed()
@@ -293,15 +443,12 @@ impl Output {
         ))
     }
 
-    fn outcome(
-        mut self,
-        report: &ShellReport,
-        timeout: Duration,
-        notice: Option<String>,
-    ) -> Outcome {
+    /// `remarks` is what is said of the sandbox and the working folder.
+    fn outcome(mut self, report: &ShellReport, timeout: Duration, remarks: &str) -> Outcome {
         let rest = self.capture.finish();
         self.pass_on(&rest);
         let mut text = self.capture.text();
+        let unanswered = unanswered::unanswered(&text, &report.end);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -314,8 +461,9 @@ impl Output {
         if text.is_empty() && (report.timed_out || report.cancelled) {
             text.push_str("(nothing was written until then; buffered output is lost)\n");
         }
-        text.push_str(&notice.unwrap_or_default());
         say_leftovers(&mut text, report);
+        text.push_str(remarks);
+        text.push_str(&unanswered.unwrap_or_default());
         ended(text, report, timeout)
     }
 }

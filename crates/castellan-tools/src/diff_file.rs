@@ -143,6 +143,9 @@ impl TypedTool for DiffFile {
             })
         };
         async move {
+            for path in std::iter::once(&params.path_a).chain(&params.path_b) {
+                file::require_folder(path, view)?;
+            }
             let plan: Plan = tokio::task::spawn_blocking(work)
                 .await
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))
@@ -151,7 +154,11 @@ impl TypedTool for DiffFile {
                 .path_b
                 .as_ref()
                 .map_or_else(|| "a text".to_owned(), |path| path.display().to_string());
-            let header = format!("compare {} with {other}", params.path_a.display());
+            let header = format!(
+                "compare {} with {other}{}",
+                params.path_a.display(),
+                view.elsewhere(&params.path_a)
+            );
             let mut inspection = Inspection::new("diff_file", header);
             inspection.paths = std::iter::once(&plan.old)
                 .chain(&plan.new)

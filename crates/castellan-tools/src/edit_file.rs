@@ -225,11 +225,15 @@ impl TypedTool for EditFile {
             inspection(&asked, target, bytes, before)
         };
         async move {
-            tokio::task::spawn_blocking(work)
+            file::require_folder(&params.path, view)?;
+            let looked = tokio::task::spawn_blocking(work)
                 .await
                 .unwrap_or_else(|error| {
                     Err(Outcome::failed(format!("looking broke down: {error}"), ""))
-                })
+                });
+            let (mut inspection, plan) = looked?;
+            inspection.header.push_str(&view.elsewhere(&params.path));
+            Ok((inspection, plan))
         }
         .boxed()
     }

@@ -6,9 +6,11 @@
 //! Start reading at [`read_file`], the simplest one; [`mod@file`] is the ground all file tools share.
 
 pub mod bash;
+pub mod bash_output;
 pub mod diff_file;
 pub mod edit_file;
 pub mod file;
+pub mod kill_shell;
 pub mod parse;
 pub mod read_file;
 pub mod search;
@@ -22,6 +24,7 @@ use castellan_core::Tool;
 use castellan_core::tool::Typed;
 use castellan_host::shell::Shell;
 
+use crate::bash::Background;
 use crate::file::Closed;
 use crate::parse::Parser;
 
@@ -30,6 +33,8 @@ use crate::parse::Parser;
 pub struct Needs {
     /// Where commands run.
     pub shell: Shell,
+    /// The commands that run in the background.
+    pub background: Background,
     /// The whole environment of commands.
     pub environment: Vec<(String, String)>,
     /// How long a command may run that sets no timeout.
@@ -53,13 +58,21 @@ impl fmt::Debug for Needs {
 pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     let Needs {
         shell,
+        background,
         environment,
         timeout,
         closed,
         parser,
     } = needs;
     vec![
-        Arc::new(Typed::new(bash::Bash::new(shell, environment, timeout))),
+        Arc::new(Typed::new(bash::Bash::new(
+            shell,
+            background.clone(),
+            environment,
+            timeout,
+        ))),
+        Arc::new(Typed::new(bash_output::BashOutput::new(background.clone()))),
+        Arc::new(Typed::new(kill_shell::KillShell::new(background))),
         Arc::new(Typed::new(read_file::ReadFile::new(closed.clone(), parser))),
         Arc::new(Typed::new(write_file::WriteFile::new(closed.clone()))),
         Arc::new(Typed::new(edit_file::EditFile::new(closed.clone()))),

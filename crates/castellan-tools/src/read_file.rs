@@ -123,11 +123,16 @@ impl TypedTool for ReadFile {
     ) -> BoxFuture<'a, Result<(Inspection, PathBuf), Outcome>> {
         let path = view.absolute(&params.path);
         async move {
+            file::require_folder(&params.path, view)?;
             let resolved = tokio::task::spawn_blocking(move || file::resolve(&path)).await;
             let path = resolved
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
             self.closed.refuse(&path)?;
-            let header = format!("read {}", params.path.display());
+            let header = format!(
+                "read {}{}",
+                params.path.display(),
+                view.elsewhere(&params.path)
+            );
             let mut inspection = Inspection::new("read_file", header);
             inspection.paths = vec![path.clone()];
             Ok((inspection, path))

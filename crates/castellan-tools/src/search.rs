@@ -148,13 +148,15 @@ impl TypedTool for Search {
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
         let (wanted, cwd, closed) = (params.clone(), view.cwd.clone(), self.closed.clone());
         async move {
+            let place = params.path.as_deref().unwrap_or(Path::new("."));
+            file::require_folder(place, view)?;
             let planned = tokio::task::spawn_blocking(move || plan(&wanted, &cwd, &closed)).await;
             let plan = planned
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
-            let place = params.path.as_deref().unwrap_or(Path::new("."));
             let header = format!(
-                "search {} for {}",
+                "search {}{} for {}",
                 place.display(),
+                view.elsewhere(place),
                 shorten(&params.query, 100)
             );
             let mut inspection = Inspection::new("search", header);
@@ -197,14 +199,18 @@ impl TypedTool for Search {
     }
 }
 
+/// Compiles a pattern that picks lines, in the dialect of `search`.
+pub(crate) fn compile_filter(filter: &str) -> Result<RegexMatcher, Outcome> {
+    pattern::compile(filter, Case::Sensitive).map_err(|outcome| match outcome {
+        Outcome::Failed { what, next, .. } => {
+            Outcome::invalid(what.replace("`query`", "`filter`"), next)
+        }
+        other => other,
+    })
+}
+
 fn plan(params: &Params, cwd: &Path, closed: &Closed) -> Result<Plan, Outcome> {
     let given = params.path.as_deref().unwrap_or(Path::new(""));
-    if given.is_relative() && !cwd.is_dir() {
-        return Err(Outcome::failed(
-            format!("the working folder {} no longer exists", cwd.display()),
-            "create it again, or use an absolute path",
-        ));
-    }
     let matcher = pattern::compile(&params.query, params.case)?;
     let mut filter = Filter::new(params.glob.as_deref().unwrap_or_default())?;
     let path = cwd.join(given);

@@ -105,13 +105,7 @@ impl TypedTool for WriteFile {
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
         let path = view.absolute(&params.path);
         async move {
-            if params.path.is_relative() && !view.cwd.is_dir() {
-                let what = format!("the working folder {} no longer exists", view.cwd.display());
-                return Err(Outcome::failed(
-                    what,
-                    "create it again, or use an absolute path",
-                ));
-            }
+            file::require_folder(&params.path, view)?;
             let looked = tokio::task::spawn_blocking(move || look(&path)).await;
             let (target, before) = looked
                 .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
@@ -134,7 +128,8 @@ impl TypedTool for WriteFile {
                 (Some(_), Mode::Append) => ("append_file", "append"),
             };
             let bytes = params.content.len();
-            let header = format!("{action} {} ({bytes} bytes)", params.path.display());
+            let place = view.elsewhere(&params.path);
+            let header = format!("{action} {} ({bytes} bytes){place}", params.path.display());
             let mut inspection = Inspection::new(label, header);
             inspection.paths = vec![target.clone()];
             inspection.preview = Preview::File {

@@ -64,6 +64,9 @@ pub(crate) struct ToolsConfig {
     /// Seconds a question may stay open before it counts as denied; without it, for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) approval_timeout: Option<u64>,
+    /// Variables that commands get beyond the usual ones: `NAME`, or `PREFIX_*`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) environment: Vec<String>,
 }
 
 impl Default for ToolsConfig {
@@ -72,6 +75,7 @@ impl Default for ToolsConfig {
             timeout: 120,
             parallel: 4,
             approval_timeout: None,
+            environment: Vec::new(),
         }
     }
 }
@@ -208,6 +212,14 @@ impl Config {
                 });
             }
         }
+        for pattern in &config.tools.environment {
+            if let Some(hint) = unfit(pattern) {
+                return Err(Problem {
+                    what: format!("`tools.environment` has `{}`", pattern.escape_debug()),
+                    hint: hint.to_owned(),
+                });
+            }
+        }
         Ok(config)
     }
 
@@ -226,6 +238,26 @@ impl Config {
             model.base_url = without_credentials(&model.base_url);
         }
         toml::to_string_pretty(&shown).map_err(CommandError::failed)
+    }
+}
+
+/// What to write instead of a pattern that names no variable.
+fn unfit(pattern: &str) -> Option<&'static str> {
+    let name = pattern.strip_suffix('*').unwrap_or(pattern);
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if name.is_empty() && !pattern.is_empty() {
+        Some("`*` alone would hand on everything; name what commands need")
+    } else if pattern.contains('=') {
+        Some(
+            "it names variables, whose values come from the environment; leave out `=` and the value",
+        )
+    } else if name.is_empty()
+        || name.starts_with(|letter: char| letter.is_ascii_digit())
+        || !name.chars().all(fits)
+    {
+        Some("a name has letters, digits and `_`, and may end in `*`: \"DATABASE_URL\", \"AWS_*\"")
+    } else {
+        None
     }
 }
 
@@ -395,7 +427,7 @@ mod tests {
             ),
             (
                 "\n[sandbox]\nwrite = [\n  \"/srv\",\n  \"data\",\n]",
-                "line 5",
+                "line 3",
                 "`data` is relative",
             ),
             (
@@ -419,6 +451,27 @@ mod tests {
             text.contains("no [models.locl]") && text.contains("`local`"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_pattern_that_names_no_variable_is_refused() {
+        let problem = |pattern| problem(&format!("[tools]\nenvironment = [{pattern:?}]\n"));
+        for (pattern, part) in [
+            ("*", "everything"),
+            ("A=1", "whose values"),
+            ("", "may end in"),
+            ("MY VAR", "may end in"),
+            ("A*B", "may end in"),
+            ("1A", "may end in"),
+        ] {
+            let text = problem(pattern);
+            assert!(
+                text.contains("tools.environment") && text.contains(part),
+                "{text}"
+            );
+        }
+        let good = "[tools]\nenvironment = [\"DATABASE_URL\", \"AWS_*\", \"_x\"]\n";
+        assert_eq!(Config::parse(good).unwrap().tools.environment.len(), 3);
     }
 
     #[test]

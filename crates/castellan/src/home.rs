@@ -46,6 +46,11 @@ impl Home {
         })
     }
 
+    /// Where the scripts of hooks may be: beside the configuration, and readable all the same.
+    pub(crate) fn hooks(&self) -> PathBuf {
+        self.config.with_file_name("hooks")
+    }
+
     /// The folders that commands neither read nor write.
     pub(crate) fn own_folders(&self) -> Vec<PathBuf> {
         let config = self.config.parent().unwrap_or(&self.config);

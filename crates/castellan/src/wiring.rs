@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::port::Unwatched;
 use castellan_core::secret::Redaction;
 use castellan_core::{Clock, Ids};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
@@ -18,6 +17,7 @@ use castellan_runtime::session::Watcher;
 use castellan_runtime::{Parts, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
+use castellan_tools::bash::Background;
 use castellan_tools::file::Closed;
 use castellan_tools::parse::Parser;
 use castellan_tools::parse::child::Child;
@@ -38,6 +38,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) shell: Shell,
+    pub(crate) background: Background,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) parser: Arc<dyn Parser>,
     /// The user's rules and hooks.
@@ -49,7 +50,13 @@ impl World {
         let config = Config::load(&home.config)?;
         let shell = Shell::new(HelperCommand::own());
         let parser: Arc<dyn Parser> = Arc::new(Child::new(shell.clone(), OWN.to_owned()));
-        let catalog = Arc::new(build_catalog(&environment, &home, &config, &shell)?);
+        let background = Background::new(shell.clone());
+        let catalog = Arc::new(build_catalog(
+            &environment,
+            &home,
+            &config,
+            (&shell, &background),
+        )?);
         let guards = build_guards(&environment, &home, &config, &catalog, &shell)?;
         let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
         Ok(Self {
@@ -59,6 +66,7 @@ impl World {
             clock,
             ids,
             shell,
+            background,
             catalog,
             parser,
             guards,
@@ -158,7 +166,7 @@ impl World {
             clock: Arc::clone(&self.clock),
             ids: Arc::clone(&self.ids),
             watcher,
-            notices: Arc::new(Unwatched),
+            notices: Arc::new(self.background.clone()),
             traces: self.home.traces(),
             permission,
             rules: Arc::new(self.project_rules()),
@@ -176,9 +184,10 @@ pub(crate) async fn sandbox(
     shell: &Shell,
     environment: &Environment,
 ) -> Sandbox {
+    let shown = vec![home.spill(), home.hooks()];
     let wish = config
         .sandbox
-        .wish(environment.home(), home.own_folders(), vec![home.spill()]);
+        .wish(environment.home(), home.own_folders(), shown);
     Sandbox::find(&wish, shell, environment).await
 }
 
@@ -187,11 +196,13 @@ pub(crate) fn build_catalog(
     environment: &Environment,
     home: &Home,
     config: &Config,
-    shell: &Shell,
+    (shell, background): (&Shell, &Background),
 ) -> Result<Catalog, CommandError> {
+    let named = environment.named(&config.tools.environment);
     let needs = Needs {
         shell: shell.clone(),
-        environment: environment.child_environment(&[]),
+        background: background.clone(),
+        environment: environment.child_environment(&named),
         timeout: Duration::from_secs(config.tools.timeout),
         parser: Arc::new(Child::new(shell.clone(), OWN.to_owned())),
         closed: Closed::new(

@@ -368,6 +368,7 @@ impl<'t> Reader<'t> {
         }
         let mut plain = true;
         let mut raw = Vec::new();
+        let mut values_read = Vec::new();
         for run in values.words {
             let word = self.word(&run)?;
             plain &= word.pieces().iter().all(|piece| match piece {
@@ -376,12 +377,18 @@ impl<'t> Reader<'t> {
                 Piece::Variable { .. } | Piece::Unknown { .. } => false,
             });
             raw.push(word.raw().to_owned());
+            values_read.push(word);
         }
         let by = if plain { SetBy::PlainLoop } else { SetBy::Loop };
         let value = Word::unknown(raw.join(" "));
         let text = format!("for {name} in {}", value.raw());
         let part = Draftless {
-            assignments: vec![Assignment { name, value, by }],
+            assignments: vec![Assignment {
+                name,
+                value,
+                values: values_read,
+                by,
+            }],
             text,
             ..Draftless::default()
         };

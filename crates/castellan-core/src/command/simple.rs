@@ -388,7 +388,12 @@ impl<'t> Reader<'t> {
             None => self.word(&run)?,
         };
         let by = SetBy::Assignment;
-        Ok(Assignment { name, value, by })
+        Ok(Assignment {
+            name,
+            value,
+            values: Vec::new(),
+            by,
+        })
     }
 }
 

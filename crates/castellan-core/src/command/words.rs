@@ -150,14 +150,38 @@ impl<'t> Reader<'t> {
                 self.substitutions(node)?;
                 pieces.push(Piece::Unknown { quoted: false });
             }
-            "variable_assignment" | "subscript" => {
+            "variable_assignment" => self.declared(node, pieces)?,
+            "subscript" | "array" => {
                 self.substitutions(node)?;
-                let (name, _) = text.split_once('=').unwrap_or((text, ""));
-                pieces.push(Piece::Text(name.to_owned()));
                 pieces.push(Piece::Unknown { quoted: true });
             }
             _ if node.child_count() > 0 && node.kind() != "brace_expression" => return Err(odd),
             _ => pieces.extend(quote::unquoted(text, first, last).ok_or(odd)?),
+        }
+        Ok(())
+    }
+
+    /// `NAME=value` as an argument of `export` and its kind.
+    fn declared(&mut self, node: Node<'t>, pieces: &mut Vec<Piece>) -> Result<(), Unread> {
+        let mut cursor = node.walk();
+        let children: Vec<Node<'t>> = node.children(&mut cursor).collect();
+        let mut flat = Vec::new();
+        for child in children {
+            match child.kind() {
+                "=" | "+=" | "variable_name" => {
+                    pieces.push(Piece::Text(self.text(child).to_owned()));
+                }
+                "concatenation" => {
+                    let mut inner = child.walk();
+                    flat.extend(child.children(&mut inner));
+                }
+                _ => flat.push(child),
+            }
+        }
+        let count = flat.len();
+        for (index, child) in flat.into_iter().enumerate() {
+            let place = (index == 0, index + 1 == count);
+            self.pieces(child, place, pieces)?;
         }
         Ok(())
     }
@@ -200,7 +224,12 @@ impl<'t> Reader<'t> {
                     let value = Word::unknown(name.clone());
                     let by = SetBy::Assignment;
                     let part = Draftless {
-                        assignments: vec![Assignment { name, value, by }],
+                        assignments: vec![Assignment {
+                            name,
+                            value,
+                            values: Vec::new(),
+                            by,
+                        }],
                         text: self.text(next).to_owned(),
                         ..Draftless::default()
                     };

@@ -194,6 +194,7 @@ impl Bench {
             cwd: self.workspace.clone(),
             workspace: self.workspace.clone(),
             seen: Default::default(),
+            shells: Default::default(),
             result_limit: self.result_limit,
         };
         self.gate

@@ -62,6 +62,25 @@ async fn a_name_is_mended_only_where_one_tool_can_be_meant() {
 }
 
 #[tokio::test]
+async fn a_call_taken_from_the_text_passes_like_any_other_and_is_recorded_as_such() {
+    let bench = Bench::new(vec![writer()]);
+    let mut call = bench.call("write", r#"{"text": "x"}"#);
+    call.issued.raw.from_text = true;
+    let handled = bench.handle(&[call]).await.unwrap();
+    assert!(matches!(handled, Handled::Waiting(_)));
+    let repairs = bench
+        .memory
+        .events()
+        .into_iter()
+        .find_map(|event| match event {
+            Event::ToolPrepared { repairs, .. } => Some(repairs),
+            _ => None,
+        });
+    assert_eq!(repairs.unwrap(), ["taken from the text of the answer"]);
+}
+
+// L04: what is judged and recorded is what runs.
+#[tokio::test]
 async fn what_is_recorded_as_prepared_is_what_runs() {
     let mut bench = Bench::new(vec![writer()]);
     bench.permission.skip = true;

@@ -105,6 +105,22 @@ impl Environment {
             .collect()
     }
 
+    /// The variables that `patterns` name, for children that are to have them: `NAME`, or `PREFIX_*`
+    /// for all that begin like that but those that look like secrets. A secret is handed on only
+    /// where it is named in full.
+    #[must_use]
+    pub fn named(&self, patterns: &[String]) -> Vec<(String, String)> {
+        let names = |pattern: &String, name: &str| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start) && !looks_secret(name),
+            None => pattern == name,
+        };
+        self.vars
+            .iter()
+            .filter(|(name, _)| patterns.iter().any(|pattern| names(pattern, name)))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
     /// The environment of a child: what the allow-list lets through, settings that keep programs
     /// from asking a terminal that is not there, and `extra` over both.
     #[must_use]
@@ -188,6 +204,24 @@ mod tests {
         let child = environment(&[]).child_environment(&extra);
         assert!(child.contains(&extra[0]));
         assert_eq!(child.iter().filter(|(name, _)| name == "PAGER").count(), 1);
+    }
+
+    #[test]
+    fn a_pattern_hands_on_no_secret_and_a_full_name_does() {
+        let parent = environment(&[
+            ("AWS_PROFILE", "work"),
+            ("AWS_SECRET_ACCESS_KEY", "sk-test-123"),
+            ("DATABASE_URL", "x"),
+            ("MY_TOKEN", "sk-test-456"),
+        ]);
+        let named = |patterns: &[&str]| -> Vec<String> {
+            let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
+            let named = parent.named(&patterns).into_iter();
+            named.map(|(name, _)| name).collect()
+        };
+        assert_eq!(named(&["AWS_*", "MY_*"]), ["AWS_PROFILE"]);
+        assert_eq!(named(&["MY_TOKEN", "NOT_SET"]), ["MY_TOKEN"]);
+        assert_eq!(named(&["DATABASE"]), [""; 0]);
     }
 
     #[test]

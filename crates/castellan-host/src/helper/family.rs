@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::procfs::{self, Process};
@@ -87,27 +85,6 @@ impl Family {
                 self.sandbox.insert(parent);
                 self.main = Some(main);
                 return;
-            }
-        }
-    }
-
-    /// Takes note of every child that has ended. Returns the fate of the helper's own child if it is among
-    /// them, and whether no child is left.
-    pub(super) fn reap(&self) -> (Option<Fate>, bool) {
-        let mut fate = None;
-        loop {
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) if pid.as_raw() == self.child => {
-                    fate = Some(Fate::Exited(code));
-                }
-                Ok(WaitStatus::Signaled(pid, signal, _)) if pid.as_raw() == self.child => {
-                    fate = Some(Fate::Signalled(signal as i32));
-                }
-                Ok(WaitStatus::StillAlive) => return (fate, false),
-                // Another child, or (EINVAL) one ended by a real-time signal the library has no
-                // name for. The supervisor asks for the command's own status before it comes here.
-                Ok(_) | Err(Errno::EINTR | Errno::EINVAL) => {}
-                Err(_) => return (fate, true),
             }
         }
     }

@@ -15,6 +15,7 @@ use rustix::process::{WaitOptions, wait};
 
 use super::fence::restrict;
 use super::filter::{Sockets, cut_off};
+use super::follow::Follower;
 use super::{Streams, start};
 use crate::protocol::{Job, Refused, Word};
 use crate::sandbox::{Network, Rung, SandboxPolicy};
@@ -39,7 +40,7 @@ pub(super) fn serve(job: &str, words: &str) -> io::Result<()> {
         Ok((child, landlock)) => {
             let pid = i32::try_from(child.id()).unwrap_or_default();
             say(&mut words, &Word::Started { pid, landlock })?;
-            wait_for_all(&child, &mut words)
+            wait_for_all(&child, &job, &mut words)
         }
         Err(refused) => say(&mut words, &Word::Refused(refused)),
     }
@@ -81,11 +82,21 @@ fn say(words: &mut File, word: &Word) -> io::Result<()> {
 }
 
 /// Waits until nothing is left.
-fn wait_for_all(child: &Child, words: &mut File) -> io::Result<()> {
+fn wait_for_all(child: &Child, job: &Job, words: &mut File) -> io::Result<()> {
     let main = i32::try_from(child.id()).unwrap_or_default();
+    let mut follower = job.follow.then(|| Follower::new(main, job));
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == main => {
+                if status.stopped() {
+                    if let Some(follower) = &mut follower {
+                        follower.stopped(status.as_raw());
+                    }
+                    continue;
+                }
+                if let Some(follower) = &follower {
+                    say(words, &Word::Folder(follower.folder()))?;
+                }
                 let word = status
                     .exit_status()
                     .map(Word::Exited)

@@ -7,7 +7,8 @@
 //! never outlives an owner that was killed.
 //!
 //! It is single-threaded, starts before any async runtime, and knows nothing but its job:
-//! `link` speaks to the owner, `family` finds and ends descendants, `supervisor` is the event loop.
+//! `link` speaks to the owner, `family` finds and ends descendants, `follow` learns in which folder
+//! the command ends, `supervisor` is the event loop.
 //!
 //! A command in a sandbox has one process more above it: `inside`, again this program, which is the
 //! first to be enclosed and starts the command. `enclosed` starts it, through `bubblewrap` or so
@@ -18,6 +19,7 @@ mod enclosed;
 mod family;
 mod fence;
 mod filter;
+mod follow;
 mod inside;
 mod link;
 mod privilege;
@@ -88,6 +90,10 @@ fn serve() -> io::Result<()> {
         None => start(&job, Streams::of(&job)).map(|child| (child, None)),
         Some(policy) => enclosed::start(&job, policy).map(|(child, inside)| (child, Some(inside))),
     };
+    // What is in a sandbox says itself when it runs.
+    if matches!(child, Ok((_, None))) {
+        Frame::Started.append(&[], link.out());
+    }
     signals.thread_block()?;
     match child {
         Ok((child, inside)) => Supervisor::new(child, inside, &job, link, &signals)?.run(),
@@ -167,6 +173,9 @@ fn start(job: &Job, streams: Streams) -> Result<Child, Refused> {
         .envs(job.env.iter().map(|(name, value)| (name, value)))
         .process_group(0);
     streams.set(&mut command);
+    if job.follow {
+        follow::prepare(&mut command);
+    }
     command.spawn().map_err(|error| Refused::Program {
         errno: errno(&error),
     })

@@ -4,7 +4,6 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::Child;
 use std::time::Duration;
 
@@ -14,11 +13,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{getpid, read, write};
+use rustix::process::{WaitOptions, WaitStatus, wait};
 
 use super::enclosed::{Inside, complaint};
 use super::family::{Family, Fate};
+use super::follow::Follower;
 use super::link::{Link, Wish, set_nonblocking};
-use crate::protocol::{Frame, Job, Refused, Report, Word};
+use crate::protocol::{Folder, Frame, Job, Refused, Report, Word};
 use crate::system::SystemClock;
 
 /// How long processes left behind may go on by themselves: enough for the `tee` of a process
@@ -81,6 +82,8 @@ struct Enclosure {
     started: bool,
     /// The version of Landlock that is in force.
     landlock: Option<u32>,
+    /// Where the command was at its end.
+    folder: Folder,
 }
 
 /// What the command is still to be given to read.
@@ -114,10 +117,13 @@ impl Input {
 #[derive(Debug)]
 pub(super) struct Supervisor {
     clock: SystemClock,
-    child: Child,
-    /// What became of the child, which in a sandbox is not the command.
+    /// The helper's own child: the command, or the sandbox around it.
+    child: i32,
+    /// What became of that child.
     child_fate: Option<Fate>,
     enclosure: Option<Enclosure>,
+    /// Learns where the command ends; in a sandbox that is done inside.
+    follower: Option<Follower>,
     /// Why the command does not run.
     refused: Option<Refused>,
     fate: Option<Fate>,
@@ -182,13 +188,15 @@ impl Supervisor {
         let deadline = clock.monotonic() + patience;
         Ok(Self {
             clock,
-            child,
+            child: main,
             child_fate: None,
+            follower: (job.follow && inside.is_none()).then(|| Follower::new(main, job)),
             enclosure: inside.map(|inside| Enclosure {
                 inside,
                 timeout,
                 started: false,
                 landlock: None,
+                folder: Folder::Unknown,
             }),
             refused: None,
             fate: None,
@@ -286,6 +294,7 @@ impl Supervisor {
                 Word::Started { pid, landlock } if !enclosure.started => {
                     enclosure.started = true;
                     enclosure.landlock = landlock;
+                    Frame::Started.append(&[], self.link.out());
                     self.family.find_main(pid);
                     if let Phase::Running { deadline } = &mut self.phase {
                         *deadline = self.clock.monotonic() + enclosure.timeout;
@@ -294,6 +303,7 @@ impl Supervisor {
                 Word::Refused(refused) if !enclosure.started => {
                     self.refused.get_or_insert(refused);
                 }
+                Word::Folder(folder) => enclosure.folder = folder,
                 Word::Exited(code) if enclosure.started => {
                     self.fate.get_or_insert(Fate::Exited(code));
                 }
@@ -474,22 +484,23 @@ impl Supervisor {
         }
     }
 
-    /// Takes note of children that have ended.
+    /// Takes note of children that have ended, and lets the command go on where it was stopped for
+    /// us.
     fn reap(&mut self) {
-        // The child itself through the standard library, which knows every signal there is.
-        if self.child_fate.is_none()
-            && let Ok(Some(status)) = self.child.try_wait()
-        {
-            self.child_fate = status
-                .code()
-                .map(Fate::Exited)
-                .or_else(|| status.signal().map(Fate::Signalled));
-        }
-        let (fate, alone) = self.family.reap();
-        self.alone = alone;
-        self.child_fate = self.child_fate.or(fate);
-        if self.child_fate.is_none() && alone {
-            // Its status was lost to the wait above, see there.
+        self.alone = loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if pid.as_raw_nonzero().get() == self.child {
+                        self.heard_of_child(status);
+                    }
+                }
+                Ok(None) => break false,
+                Err(error) if error == rustix::io::Errno::INTR => {}
+                Err(_) => break true,
+            }
+        };
+        if self.child_fate.is_none() && self.alone {
+            // It can't be: only this function waits. Without an end there would be none.
             self.child_fate = Some(Fate::Signalled(0));
         }
         self.hear();
@@ -506,6 +517,18 @@ impl Supervisor {
         if self.fate.is_some() && self.elapsed.is_none() {
             self.elapsed = Some(self.clock.monotonic());
         }
+    }
+
+    fn heard_of_child(&mut self, status: WaitStatus) {
+        if status.stopped() {
+            if let Some(follower) = &mut self.follower {
+                follower.stopped(status.as_raw());
+            }
+            return;
+        }
+        let exited = status.exit_status().map(Fate::Exited);
+        let fate = exited.or_else(|| status.terminating_signal().map(Fate::Signalled));
+        self.child_fate = self.child_fate.or(fate);
     }
 
     /// Passes on at most one chunk of each pipe, so that endless output starves neither the clock
@@ -537,6 +560,15 @@ impl Supervisor {
         });
     }
 
+    /// Where the command was at its end.
+    fn folder(&self) -> Folder {
+        match (&self.enclosure, &self.follower) {
+            (Some(enclosure), _) => enclosure.folder.clone(),
+            (None, Some(follower)) => follower.folder(),
+            (None, None) => Folder::Unknown,
+        }
+    }
+
     fn report(&self) -> Report {
         let survivors = if self.alone {
             Vec::new()
@@ -559,6 +591,7 @@ impl Supervisor {
             ended,
             ended_total,
             survivors,
+            folder: self.folder(),
             refused: self.refused.clone(),
             landlock: self.enclosure.as_ref().and_then(|one| one.landlock),
         }

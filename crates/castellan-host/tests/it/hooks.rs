@@ -6,7 +6,7 @@ use std::time::Duration;
 use castellan_core::port::{HookEnd, HookJob, Hooks as _};
 use castellan_core::{Cancel, CancelSource, Clock as _};
 use castellan_host::hooks::ShellHooks;
-use castellan_host::{End, SystemClock};
+use castellan_host::{End, Sandbox, SystemClock};
 
 use crate::world::{LONG, child_environment, eventually, is_alive, job, pids, pids_in, run, shell};
 
@@ -72,7 +72,9 @@ fn hook(command: &str) -> HookJob {
 }
 
 async fn end_of(hook: HookJob, cancel: Cancel) -> HookEnd {
-    let hooks = ShellHooks::new(shell(), child_environment());
+    let shell = shell();
+    shell.enclose(Sandbox::off("these tests are about hooks"));
+    let hooks = ShellHooks::new(shell, child_environment());
     hooks.run(hook, cancel).await
 }
 

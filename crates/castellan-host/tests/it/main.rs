@@ -3,6 +3,7 @@
 // Each module says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
 mod environment;
+mod follow;
 #[cfg(test)]
 mod hooks;
 #[cfg(test)]

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use castellan_core::CancelSource;
+use castellan_core::port::{HookEnd, HookJob, Hooks as _};
+use castellan_host::hooks::ShellHooks;
 use castellan_host::sandbox::{HiddenFolder, Mode, Network, Rung, Sandbox, Wish};
-use castellan_host::{End, Environment, Error, ErrorKind, ShellJob};
+use castellan_host::{End, Environment, Error, ErrorKind, HelperCommand, Shell, ShellJob};
 
-use crate::world::{LONG, Ran, eventually, run, run_job, shell, variable};
+use crate::world::{LONG, Ran, eventually, job, run, run_job, shell, variable};
 
 /// A workspace, what lies around it, and a sandbox.
 struct Rig {
@@ -640,4 +642,123 @@ async fn required_means_all_that_is_asked_for() {
         ErrorKind::Sandbox
     );
     assert!(HiddenFolder::new(&rig.root, &[]).shown.is_empty());
+}
+
+/// The process with this word on its command line, and its parent.
+fn process_with(word: &str) -> Option<(i32, i32)> {
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let is_it = line.split('\0').any(|one| one == word);
+        is_it.then(|| Some((pid, parent(pid)?))).flatten()
+    })
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(1)?.parse().ok()
+}
+
+#[tokio::test]
+async fn a_helper_that_is_killed_leaves_nothing_of_the_sandbox() {
+    for (index, rig) in rigs(Network::Allow).await.into_iter().enumerate() {
+        let (command, word) = sleep(40 + u32::try_from(index).unwrap());
+        let shell = shell();
+        let never = CancelSource::new();
+        let job = rig.job(&format!("setsid {command} & wait"));
+        let running = run_job(&shell, job, never.token());
+        let kill = async {
+            eventually("the command runs", || process_with(&word).is_some()).await;
+            let own = i32::try_from(std::process::id()).unwrap();
+            let (mut pid, mut above) = process_with(&word).unwrap();
+            while above != own {
+                (pid, above) = (above, parent(above).unwrap());
+            }
+            let killed = nix::sys::signal::Signal::SIGKILL;
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), killed).unwrap();
+        };
+        let (ran, ()) = tokio::join!(running, kill);
+        let report = ran.unwrap().report;
+        assert!(
+            matches!(report.end, End::HelperLost { .. }),
+            "{:?}",
+            report.end
+        );
+        eventually("nothing is left", || process_with(&word).is_none()).await;
+    }
+}
+
+/// Root has other ways than a user: namespaces without a user's, capabilities to give up.
+#[tokio::test]
+async fn it_holds_for_a_user_without_powers_as_well() {
+    let helper = env!("CARGO_BIN_EXE_castellan-shell-helper");
+    let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let reach = job(&format!("{as_nobody} test -x {helper}"));
+    if run(reach).await.report.end != End::Exited(0) {
+        println!("SKIPPED: this user can't run {helper} as nobody");
+        return;
+    }
+    for rig in rigs(Network::Deny).await {
+        let script = rig.root.join("bin/helper");
+        fs::write(
+            &script,
+            format!("#!/bin/sh\nPATH=/usr/bin:/bin\nexec {as_nobody} {helper} \"$@\"\n"),
+        )
+        .unwrap();
+        for (folder, mode) in [("", 0o755), ("ws", 0o777), ("state", 0o777)] {
+            let mode = fs::Permissions::from_mode(mode);
+            fs::set_permissions(rig.root.join(folder), mode).unwrap();
+        }
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = "id -u; echo x > made; cat made; cat ../state/key; echo x > ../state/new; \
+                    echo x > ../outside/new; echo x > /proc/sys/kernel/core_pattern; \
+                    (exec 3<>/dev/tcp/127.0.0.1/1) 2>&1 | tail -n 1; kill -KILL $$";
+        let shell = Shell::new(HelperCommand::at(script));
+        let stop = CancelSource::new();
+        let ran = run_job(&shell, rig.job(text), stop.token()).await.unwrap();
+        assert!(ran.text.starts_with("65534\nx\n"), "{}", ran.text);
+        assert!(!ran.text.contains("sesame"), "{}", ran.text);
+        assert!(
+            !rig.root.join("state/new").exists(),
+            "{}",
+            rig.sandbox.name()
+        );
+        assert!(matches!(ran.report.end, End::Signalled { number: 9, .. }));
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_enclosed_and_get_what_they_are_to_read() {
+    for rig in rigs(Network::Allow).await {
+        let shell = shell();
+        shell.enclose(rig.sandbox.clone());
+        let hooks = ShellHooks::new(shell, rig.environment.child_environment(&[]));
+        let project = rig.root.join("ws");
+        let hook = HookJob {
+            command: "cat > got; cat got; echo x > ../outside/new || exit 7".to_owned(),
+            cwd: project.clone(),
+            project,
+            input: "told\n".to_owned(),
+            timeout: LONG,
+        };
+        let stop = CancelSource::new();
+        match hooks.run(hook, stop.token()).await {
+            HookEnd::Exited { code, stdout, .. } => {
+                assert_eq!((code, &*stdout), (7, &b"told\n"[..]))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(!rig.root.join("outside/new").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_long_input_reaches_a_command_inside() {
+    for rig in rigs(Network::Allow).await {
+        let mut job = rig.job("wc -c");
+        job.input = Some("x".repeat(1_000_000));
+        assert_eq!(run(job).await.text.trim(), "1000000");
+    }
 }

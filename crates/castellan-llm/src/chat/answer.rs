@@ -59,6 +59,11 @@ impl Answer {
         self.finish.is_some()
     }
 
+    /// Whether any words, thoughts or calls have come.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.is_blank() || !self.reasoning.text.is_empty()
+    }
+
     /// Takes a chunk of a stream, or a whole answer, and returns what it adds.
     ///
     /// # Errors

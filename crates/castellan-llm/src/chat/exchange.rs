@@ -265,7 +265,7 @@ impl Reading<'_> {
             return Ok(More::No);
         }
         if event.name == "error" {
-            return Err(self.site.failed_amid(&Complaint::from_body(data)));
+            return Err(self.failed(&Complaint::from_body(data)));
         }
         if !data.starts_with('{') {
             // A sign of life that is no comment, such as `ping`.
@@ -294,7 +294,7 @@ impl Reading<'_> {
         let arrived = self
             .answer
             .take(chunk)
-            .map_err(|complaint| self.site.failed_amid(&complaint))?;
+            .map_err(|complaint| self.failed(&complaint))?;
         self.said_anything |= chunk.get("choices").is_some();
         for event in arrived {
             // Nobody listens any more; the answer is still read to its end or until it is dropped.
@@ -337,6 +337,19 @@ impl Reading<'_> {
             drop(events.send(Ok(event)).await);
         }
         Ok(reply)
+    }
+
+    /// The failure that an error amid the answer is. What was shown is void, which is said only
+    /// where the request is made again after a pause.
+    fn failed(&self, complaint: &Complaint) -> Failure {
+        let failure = self.site.failed_amid(complaint);
+        match failure.retry {
+            Retry::Without(_) if self.answer.has_begun() => Failure {
+                retry: Retry::Later(None),
+                ..failure
+            },
+            Retry::Never | Retry::Later(_) | Retry::Once | Retry::Without(_) => failure,
+        }
     }
 
     fn keep_start(&mut self, bytes: &[u8]) {

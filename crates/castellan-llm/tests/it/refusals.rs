@@ -277,8 +277,13 @@ async fn a_model_that_takes_no_tools_is_named_with_what_to_do() {
 #[tokio::test]
 async fn a_refusal_after_the_answer_began_teaches_the_same() {
     let error = json!({"error": {"message": "Unknown field: stream_options", "code": 400}});
-    let server = ModelServer::scripted([Reply::sse([error]), Reply::text("yes")]);
+    let server = ModelServer::scripted([Reply::sse([error.clone()]), Reply::text("yes")]);
     let asked = ask(&model_with(settings(&server), &ManualClock::new()), hello()).await;
     assert_eq!(asked.reply().text, "yes");
     assert!(server.requests()[1].body["stream_options"].is_null());
+    // Words that were shown are not left standing without a sign that they are void.
+    let half = delta(&json!({"content": "half"}));
+    let server = ModelServer::scripted([Reply::sse([half, error]), Reply::text("yes")]);
+    let asked = ask_once(&server).await;
+    assert_eq!((asked.words().as_str(), asked.restarts().len()), ("yes", 1));
 }

@@ -421,9 +421,11 @@ impl Session {
                     }
                 }
                 Step::Ask => {
-                    for text in self.parts.notices.take(self.id) {
-                        let text = self.parts.gate.redact(text);
-                        self.journal.note(Event::Notice { text });
+                    for notice in self.parts.notices.take(&self.view()) {
+                        self.journal.note(Event::Notice {
+                            text: self.parts.gate.redact(notice.text),
+                            session_effects: notice.session,
+                        });
                     }
                     let request = self.request();
                     self.journal.note(Event::ModelRequest {
@@ -545,21 +547,26 @@ impl Session {
         }
     }
 
+    /// The session as its calls see it.
+    fn view(&self) -> SessionView {
+        self.journal.read(|state| SessionView {
+            session: Some(self.id),
+            cwd: state.cwd.clone(),
+            workspace: state.workspace.clone(),
+            seen: state.seen.clone(),
+            shells: state.shells.clone(),
+            result_limit: result_limit(self.parts.model.info().context_window),
+        })
+    }
+
     async fn handle(
         &self,
         calls: &[castellan_gate::Pending],
         cancel: &Cancel,
     ) -> Result<Handled, Error> {
-        let view = self.journal.read(|state| SessionView {
-            session: Some(self.id),
-            cwd: state.cwd.clone(),
-            workspace: state.workspace.clone(),
-            seen: state.seen.clone(),
-            result_limit: result_limit(self.parts.model.info().context_window),
-        });
         let batch = Batch {
             claim: &self.claim(),
-            view: Arc::new(view),
+            view: Arc::new(self.view()),
             calls,
             permission: &self.parts.permission,
             rules: &self.rules,
@@ -579,8 +586,8 @@ impl Session {
             messages,
             tools: self.parts.gate.catalog().cards(
                 state.caller.surface,
-                &state.cwd,
-                &state.workspace,
+                (&state.cwd, &state.workspace),
+                !state.shells.is_empty(),
             ),
         })
     }

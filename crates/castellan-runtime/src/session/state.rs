@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use castellan_core::event::{Answer, ApprovalItem, TurnEnd};
 use castellan_core::message::{IssuedCall, Reasoning};
-use castellan_core::tool::{Effect, FileMark, SessionEffect};
+use castellan_core::tool::{BackgroundShell, Effect, FileMark, SessionEffect};
 use castellan_core::{
     CallId, Caller, CycleId, EffectStatus, Event, PictureRef, Recorded, Timestamp,
 };
@@ -107,12 +107,16 @@ pub struct State {
     pub entries: Vec<Entry>,
     /// The files whose content it knows.
     pub seen: BTreeMap<PathBuf, FileMark>,
+    /// The commands it started in the background, by id.
+    pub shells: BTreeMap<String, BackgroundShell>,
     /// Why the last turn is over; `None` while one is under way.
     pub turn_end: Option<TurnEnd>,
     /// Model answers since the turn began or was taken up again.
     pub model_calls: u32,
     /// Where each call stands, by entry and position.
     calls: HashMap<CallId, (usize, usize)>,
+    /// The call that set the working folder, by entry and position.
+    folder_by: (usize, usize),
 }
 
 impl State {
@@ -140,9 +144,11 @@ impl State {
             workspace: cwd.clone(),
             entries: Vec::new(),
             seen: BTreeMap::new(),
+            shells: BTreeMap::new(),
             turn_end: Some(TurnEnd::Done),
             model_calls: 0,
             calls: HashMap::new(),
+            folder_by: (0, 0),
         })
     }
 
@@ -153,7 +159,10 @@ impl State {
         }
         match &recorded.event {
             Event::UserTurn { text, pictures } => self.said(text, pictures),
-            Event::Notice { text } => self.entries.push(Entry::Notice(text.clone())),
+            Event::Notice {
+                text,
+                session_effects,
+            } => self.told(text, session_effects),
             Event::ModelResponse {
                 text,
                 reasoning,
@@ -231,6 +240,12 @@ impl State {
         self.model_calls = 0;
     }
 
+    fn told(&mut self, text: &str, effects: &[SessionEffect]) {
+        let place = (self.entries.len(), 0);
+        self.entries.push(Entry::Notice(text.to_owned()));
+        self.changed(place, effects);
+    }
+
     fn answered(&mut self, text: &str, reasoning: Option<&Reasoning>, calls: &[IssuedCall]) {
         let entry = self.entries.len();
         for (position, issued) in calls.iter().enumerate() {
@@ -295,12 +310,36 @@ impl State {
             first = call.result.is_none();
             call.result.get_or_insert(result);
         });
-        for effect in effects.iter().filter(|_| first) {
+        if let Some(place) = self.calls.get(&id).copied().filter(|_| first) {
+            self.changed(place, effects);
+        }
+    }
+
+    /// Takes in what came of the call, or of the notice, at `place`.
+    fn changed(&mut self, place: (usize, usize), effects: &[SessionEffect]) {
+        for effect in effects {
             match effect {
                 SessionEffect::FileSeen { path, mark } => {
                     self.seen.insert(path.clone(), mark.clone());
                 }
-                SessionEffect::WorkingFolder { path } => self.cwd.clone_from(path),
+                // Calls made together end in any order; the order they were made in decides.
+                SessionEffect::WorkingFolder { path } if place >= self.folder_by => {
+                    self.cwd.clone_from(path);
+                    self.folder_by = place;
+                }
+                SessionEffect::WorkingFolder { .. } => {}
+                SessionEffect::ShellStarted { id, command } => {
+                    let shell = BackgroundShell {
+                        command: command.clone(),
+                        running: true,
+                    };
+                    self.shells.insert(id.clone(), shell);
+                }
+                SessionEffect::ShellEnded { id } => {
+                    if let Some(shell) = self.shells.get_mut(id) {
+                        shell.running = false;
+                    }
+                }
             }
         }
     }

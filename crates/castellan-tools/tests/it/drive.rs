@@ -22,6 +22,7 @@ pub(crate) fn view(folder: &Path) -> SessionView {
         cwd: folder.to_owned(),
         workspace: folder.to_owned(),
         seen: Default::default(),
+        shells: Default::default(),
         result_limit: 256 * 1024,
     }
 }
@@ -88,6 +89,7 @@ pub(crate) fn after(view: &SessionView, report: &Report) -> SessionView {
                 view.seen.insert(path.clone(), mark.clone());
             }
             SessionEffect::WorkingFolder { path } => view.cwd.clone_from(path),
+            SessionEffect::ShellStarted { .. } | SessionEffect::ShellEnded { .. } => {}
         }
     }
     view

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use castellan_core::CancelSource;
 use castellan_gate::policy::ProjectRules as _;
-use castellan_host::Environment;
 use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
+use castellan_host::{Environment, Folder};
+
+use castellan_tools::bash::Background;
 
 use crate::config::{Config, PROJECT_RULES, RulesInProject};
 use crate::error::CommandError;
@@ -42,7 +44,7 @@ pub(crate) async fn run(environment: Environment, home: Home) -> Result<(), Comm
     let config = config.unwrap_or_default();
     findings.push(("rules", rules(&environment, &home, &config)));
     findings.push(("database", database(&home, &config).await));
-    findings.push(("shell", shell(&environment).await));
+    findings.push(("shell", shell(&environment, &config).await));
     findings.push(("sandbox", enclosure(&config, &home, &environment).await));
     findings.push(("model", model(&environment, &config).await));
     let mut bad = 0;
@@ -101,15 +103,17 @@ fn configuration(home: &Home, error: Option<&CommandError>) -> Finding {
 /// The user's rules and hooks, and the rules of the project in the current folder.
 fn rules(environment: &Environment, home: &Home, config: &Config) -> Finding {
     let shell = Shell::new(HelperCommand::own());
-    let found = build_catalog(environment, home, config, &shell).and_then(|catalog| {
-        let catalog = Arc::new(catalog);
-        let guards = build_guards(environment, home, config, &catalog, &shell)?;
-        let project = RulesInProject {
-            catalog,
-            home: environment.home().map(Path::to_owned),
-        };
-        Ok((guards, project.read(environment.cwd())?))
-    });
+    let background = Background::new(shell.clone());
+    let found =
+        build_catalog(environment, home, config, (&shell, &background)).and_then(|catalog| {
+            let catalog = Arc::new(catalog);
+            let guards = build_guards(environment, home, config, &catalog, &shell)?;
+            let project = RulesInProject {
+                catalog,
+                home: environment.home().map(Path::to_owned),
+            };
+            Ok((guards, project.read(environment.cwd())?))
+        });
     match found {
         Err(error) => Finding::Bad(error.text()),
         Ok((guards, project)) => {
@@ -158,15 +162,17 @@ async fn database(home: &Home, config: &Config) -> Finding {
 }
 
 /// Runs a command the way `bash` does.
-async fn shell(environment: &Environment) -> Finding {
+async fn shell(environment: &Environment, config: &Config) -> Finding {
     let shell = Shell::new(HelperCommand::own());
-    let command = "echo \"bash $BASH_VERSION\"";
-    let job = ShellJob::bash(
+    let command = "cd /proc && echo \"bash $BASH_VERSION\"";
+    let named = environment.named(&config.tools.environment);
+    let mut job = ShellJob::bash(
         command,
         "/",
-        environment.child_environment(&[]),
+        environment.child_environment(&named),
         Duration::from_secs(10),
     );
+    job.follow = true;
     let mut said = Vec::new();
     let stop = CancelSource::new();
     let report = shell
@@ -174,7 +180,15 @@ async fn shell(environment: &Environment) -> Finding {
         .await;
     match report {
         Ok(report) if report.end == End::Exited(0) => {
-            Finding::Good(String::from_utf8_lossy(&said).trim().to_owned())
+            let version = String::from_utf8_lossy(&said).trim().to_owned();
+            if report.folder == Folder::At("/proc".to_owned()) {
+                Finding::Good(version)
+            } else {
+                Finding::Note(format!(
+                    "{version}; `cd` does not last from one call to the next, because this system \
+                     does not let a process watch its child (ptrace)"
+                ))
+            }
         }
         Ok(report) => Finding::Bad(format!("a trial command ended with {:?}", report.end)),
         Err(error) => Finding::Bad(CommandError::failed(error).text()),

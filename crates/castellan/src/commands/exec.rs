@@ -14,7 +14,7 @@ use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
 use castellan_store::{Store, audit, sessions};
-use castellan_tools::bash::OUTSIDE_SANDBOX;
+use castellan_tools::bash::{Listed, OUTSIDE_SANDBOX};
 
 use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
@@ -72,6 +72,8 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let turn = drive(&mut session).await;
     let end =
         turn.and_then(|outcome| conclude(&session, outcome, &resume_command(&session, &args)));
+    let ended = world.background.close(session.id()).await;
+    view.left(&ended);
     let printed = view.finish(&session, end.as_ref().err());
     drop(session);
     tidy_audit(&store, &*world.clock).await;
@@ -377,6 +379,18 @@ impl View {
             // Stored ones end the turn, and the command itself says them.
             Event::Error { message, .. } => self.note(&format!("! {message}")),
             _ => {}
+        }
+    }
+
+    /// Says what ended with the session. On standard error, as it is no event: the session learns of
+    /// it when it is resumed.
+    fn left(&self, ended: &[Listed]) {
+        for shell in ended {
+            let seconds = shell.elapsed.as_secs_f64();
+            self.note(&format!(
+                "background shell {} ended with the session after {seconds:.1} s: {}",
+                shell.id, shell.command
+            ));
         }
     }
 

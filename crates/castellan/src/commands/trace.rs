@@ -99,7 +99,7 @@ fn in_words(event: &Event) -> String {
         Event::StateChange { state, reason } => {
             format!("{} {}", word(state), word(reason))
         }
-        Event::Reasoning { text } | Event::Content { text } | Event::Notice { text } => {
+        Event::Reasoning { text } | Event::Content { text } | Event::Notice { text, .. } => {
             shorten(text, 200)
         }
         Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),

@@ -4,12 +4,18 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod background;
 mod bad_input;
 mod catalog;
 mod crash;
 mod decisions;
 mod exec;
+mod folder;
 mod pictures;
 mod program;
+// Says `cfg(test)` again, because that is what the lints for tests go by.
+#[cfg(test)]
 mod sandbox;
 mod shell;
+mod shell_cases;
+mod wire;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use castellan_testkit::{Home, ModelServer, PATIENCE, Reply};
+use castellan_testkit::{Home, ModelServer, PATIENCE, RecordedRequest, Reply};
 use serde_json::{Value, json};
 
 /// The program under test.
@@ -112,6 +112,91 @@ pub(crate) fn turn(home: &Home, calls: &[(&str, Value)]) -> Run {
     let run = run(home, &["exec", "--json", "--skip-permissions", "go"]);
     assert_eq!(run.code, 0, "{run:?}");
     run
+}
+
+/// A call of a plan: the tool, its arguments, and text that its output must have. The call is made
+/// again and again until it has.
+pub(crate) type Step<'a> = (&'a str, Value, &'a str);
+
+/// What one turn comes to in which the model makes one call after the other and then says "done".
+/// Returns the outputs by step; those of a repeated call are joined.
+pub(crate) fn planned(home: &Home, steps: &[Step<'_>]) -> (Run, Vec<String>) {
+    let server = planning_server();
+    home.write_config(&config(&server));
+    let args = plan_args(steps, &[]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let run = run(home, &args);
+    assert_eq!(run.code, 0, "{run:?}");
+    let said = settled(steps, server.requests().last().unwrap());
+    (run, said)
+}
+
+/// The same without any repetition.
+pub(crate) fn steps(home: &Home, calls: &[(&str, Value)]) -> Run {
+    let steps: Vec<Step<'_>> = calls
+        .iter()
+        .map(|(tool, arguments)| (*tool, arguments.clone(), ""))
+        .collect();
+    planned(home, &steps).0
+}
+
+/// A model that follows the plan in what it is asked.
+pub(crate) fn planning_server() -> ModelServer {
+    ModelServer::answering(|request| {
+        let asked = |message: &Value| message["role"] == "user";
+        let place = request.messages().iter().rposition(asked).unwrap();
+        let plan = request.messages()[place]["content"].as_str().unwrap();
+        let plan: Vec<(String, Value, String)> =
+            serde_json::from_str(plan.lines().next().unwrap()).unwrap();
+        let steps: Vec<Step<'_>> = plan
+            .iter()
+            .map(|(tool, arguments, until)| (tool.as_str(), arguments.clone(), until.as_str()))
+            .collect();
+        match steps.get(settled(&steps, request).len()) {
+            Some((tool, arguments, _)) => Reply::calls([(*tool, arguments.clone())]),
+            None => Reply::text("done"),
+        }
+    })
+}
+
+/// The arguments of a run with a plan, and with `more`.
+pub(crate) fn plan_args<const N: usize>(steps: &[Step<'_>], more: &[&str; N]) -> Vec<String> {
+    let plan = serde_json::to_string(steps).unwrap();
+    let fixed = [
+        "exec",
+        "--json",
+        "--skip-permissions",
+        "--max-turns",
+        "2000",
+    ];
+    let args = fixed.iter().chain(more).map(|arg| (*arg).to_owned());
+    args.chain([plan]).collect()
+}
+
+/// The outputs of the steps that are over, as the model is shown them.
+pub(crate) fn settled(steps: &[Step<'_>], request: &RecordedRequest) -> Vec<String> {
+    let results = request.messages().iter().rev();
+    let results = results.take_while(|message| message["role"] != "user");
+    let results: Vec<&Value> = results
+        .filter(|message| message["role"] == "tool")
+        .collect();
+    let mut said = Vec::new();
+    let mut joined = String::new();
+    for result in results.into_iter().rev() {
+        joined.push_str(result["content"].as_str().unwrap());
+        let (_, _, until) = steps[said.len()];
+        if joined.contains(until) {
+            said.push(std::mem::take(&mut joined));
+        }
+    }
+    said
+}
+
+/// The outputs of the calls, in the order they ended.
+pub(crate) fn outputs(run: &Run) -> Vec<String> {
+    let results = run.kind("tool_result");
+    let text = |event: &Value| event["output"].as_str().unwrap().to_owned();
+    results.iter().map(text).collect()
 }
 
 /// The output of one bash command in a fresh home.

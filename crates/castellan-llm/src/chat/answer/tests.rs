@@ -31,6 +31,10 @@ fn end(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
+fn ended(reason: &Value) -> Value {
+    json!({"choices": [{"delta": {}, "finish_reason": reason}]})
+}
+
 fn list(arguments: &str) -> Value {
     delta(
         json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "list", "arguments": arguments}}]}),
@@ -117,7 +121,6 @@ fn why_it_stopped_is_judged_by_what_came() {
 fn what_counts_is_what_arrived_whatever_the_server_calls_its_end() {
     let (text, call) = (delta(json!({"content": "a"})), list("{\"path\":\"x\"}"));
     let half = list("{\"path\":\"/et");
-    let ended = |reason: &Value| json!({"choices": [{"delta": {}, "finish_reason": reason}]});
     for reason in [
         json!("stop"),
         json!("STOP"),
@@ -163,6 +166,12 @@ fn what_counts_is_what_arrived_whatever_the_server_calls_its_end() {
             "{reason}"
         );
     }
+}
+
+#[test]
+fn of_an_end_that_is_no_good_one_nothing_half_is_run() {
+    let (text, call) = (delta(json!({"content": "a"})), list("{\"path\":\"x\"}"));
+    let half = list("{\"path\":\"/et");
     for reason in [
         json!("abort"),
         json!("pause_turn"),

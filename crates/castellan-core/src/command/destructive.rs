@@ -1,0 +1,98 @@
+//! Commands that would destroy the machine they run on: refused before anyone is asked, because no
+//! task needs them and a tired person says yes.
+//!
+//! The list is short on purpose, and about the machine, not about the project: what removes `/`, a
+//! home or a system folder; what writes to a disk past its file system, makes or removes file
+//! systems, partitions and volumes; what stops the machine or everything that runs on it; what
+//! overwrites the files people log in by. Everything else is a matter of asking.
+//!
+//! It is a net against accidents and clumsy tricks, not a wall: a program written to a file and
+//! then run is not seen through. The sandbox is the wall.
+
+mod path;
+mod rule;
+mod scan;
+mod scene;
+#[cfg(test)]
+mod table;
+
+use scene::Scene;
+
+use super::{Part, split};
+
+/// What is known of the machine a command would run on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Homes {
+    /// Absolute paths of home folders; the first is that of who runs the command (`~`, `$HOME`).
+    pub homes: Vec<String>,
+    /// The absolute path of the folder it starts in.
+    pub cwd: String,
+}
+
+/// Why a command is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{part}` {reason}")]
+pub struct Refusal {
+    /// The part of the command, as it was written, cut to a readable length.
+    pub part: String,
+    /// What it would do, as words that follow its text.
+    pub reason: &'static str,
+}
+
+impl Refusal {
+    fn new(part: &str, reason: &'static str) -> Self {
+        Self {
+            part: crate::text::shorten(part, 120),
+            reason,
+        }
+    }
+}
+
+/// Whether `text` holds a command that would destroy the machine, and which.
+///
+/// A text that can't be read is searched word by word instead: a slip of the pen is no way round.
+/// That search can't tell what is only quoted, so it may refuse what would be harmless.
+#[must_use]
+pub fn destructive(text: &str, homes: &Homes) -> Option<Refusal> {
+    let mut scene = Scene::new(homes);
+    match split(text) {
+        Ok(parts) => parts_of(&parts, &mut scene),
+        Err(_unread) => scan::scan(text, &mut scene),
+    }
+}
+
+fn parts_of(parts: &[Part], scene: &mut Scene<'_>) -> Option<Refusal> {
+    if let Some(bomb) = rule::fork_bomb(parts) {
+        return Some(bomb);
+    }
+    let mut feeder: Option<Part> = None;
+    for part in parts {
+        let part = scene.resolved(part);
+        let unwrapped = part.unwrapped();
+        if let Some(bomb) = rule::fork_bomb(&unwrapped.parts) {
+            return Some(bomb);
+        }
+        for inner in &unwrapped.parts {
+            let inner = scene.resolved(inner);
+            if let Some(reason) = rule::refused(&inner, scene) {
+                return Some(Refusal::new(&part.text, reason));
+            }
+            scene.follow(&inner);
+        }
+        if let Some(feeder) = feeder.as_ref().filter(|_| part.flow.fed)
+            && let Some(reason) = rule::fed(feeder, &part, &unwrapped, scene)
+        {
+            return Some(Refusal::new(
+                &format!("{} | {}", feeder.text, part.text),
+                reason,
+            ));
+        }
+        if let Some(found) = unwrapped.opaque.and_then(|_| scan::hidden(&part, scene)) {
+            return Some(found);
+        }
+        if part.flow.piped {
+            feeder = Some(part);
+        }
+    }
+    None
+}
