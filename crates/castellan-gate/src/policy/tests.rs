@@ -475,6 +475,7 @@ fn what_allows_bash_does_not_let_it_out_of_the_sandbox() {
         let policy = policy(rules);
         let spoken = said(&policy, "bash", |inspection| {
             inspection.label = OUTSIDE_SANDBOX.to_owned();
+            inspection.own_grant = true;
             inspection.commands = vec!["ls".to_owned()];
         });
         word(spoken.as_ref())

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use castellan_core::event::{Answer, Purpose, Summarizer, TurnEnd};
+use castellan_core::event::{Answer, ApprovalItem, Purpose, Summarizer, TurnEnd};
 use castellan_core::message::{IssuedCall, Reasoning};
 use castellan_core::model::Finish;
 use castellan_core::tool::{BackgroundShell, Effect, FileMark, SessionEffect};
@@ -281,18 +281,7 @@ impl State {
                 }
             }
             Event::ApproveRequest { cycle_id, items } => {
-                for item in items {
-                    let asked = Asked {
-                        cycle_id: *cycle_id,
-                        item: item.clone(),
-                    };
-                    self.on_call(item.call_id, |call| {
-                        call.asked = Some(asked);
-                        call.asked_at = recorded.ts;
-                        call.answer = None;
-                        call.answered_by = None;
-                    });
-                }
+                self.asked(*cycle_id, items, recorded.ts);
             }
             Event::ApprovalResolved {
                 cycle_id,
@@ -395,6 +384,22 @@ impl State {
             reasoning: reasoning.cloned(),
             calls: calls.iter().cloned().map(CallState::new).collect(),
         });
+    }
+
+    /// A new question makes earlier answers void.
+    fn asked(&mut self, cycle_id: CycleId, items: &[ApprovalItem], at: Timestamp) {
+        for item in items {
+            let asked = Asked {
+                cycle_id,
+                item: item.clone(),
+            };
+            self.on_call(item.call_id, |call| {
+                call.asked = Some(asked);
+                call.asked_at = at;
+                call.answer = None;
+                call.answered_by = None;
+            });
+        }
     }
 
     /// An answer to an earlier round says nothing about the present one.
