@@ -7,6 +7,7 @@ use castellan_core::{Event, Surface};
 use castellan_gate::trace::{Line as TraceLine, path as trace_path, read as read_trace};
 use castellan_store::grants::{self, Filter};
 use castellan_store::{Page, Tx, events, sessions};
+use castellan_tools::bash::Listed;
 
 use super::Repl;
 use super::session::named;
@@ -97,6 +98,7 @@ impl Repl {
             Command::Help
             | Command::Model
             | Command::Grants
+            | Command::Shells
             | Command::Tools
             | Command::Mcp
             | Command::Resume
@@ -121,6 +123,7 @@ impl Repl {
             }
             Command::Help
             | Command::Grants
+            | Command::Shells
             | Command::Tools
             | Command::Mcp
             | Command::Trace
@@ -141,6 +144,7 @@ impl Repl {
             Command::Model => self.models_text().await?,
             Command::Tools => self.tools_text(arguments)?,
             Command::Grants => self.grants(arguments).await?,
+            Command::Shells => self.shells_text(),
             Command::Mcp => format!(
                 "no external MCP server is connected: this version has no client for them\n\
                  its own tools are {} ({})",
@@ -330,6 +334,22 @@ impl Repl {
         );
         self.attached.push(path);
         Ok(self.story.note(Tone::Dim, &text))
+    }
+
+    fn shells_text(&self) -> String {
+        let listed = match &self.open {
+            Some(open) => self.world.background.list(open.live.id()),
+            None => Vec::new(),
+        };
+        if listed.is_empty() {
+            return "no command runs in the background".to_owned();
+        }
+        let row = |shell: Listed| {
+            let state = shell.end.unwrap_or_else(|| "running".to_owned());
+            let seconds = format!("{:.0} s", shell.elapsed.as_secs_f64());
+            vec![shell.id, state, seconds, shell.command]
+        };
+        table(&listed.into_iter().map(row).collect::<Vec<_>>())
     }
 
     async fn grants(&self, arguments: &str) -> Result<String, CommandError> {

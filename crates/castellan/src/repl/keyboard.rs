@@ -13,7 +13,7 @@ use crossterm::{execute, terminal};
 use reedline::{
     ColumnarMenu, EditCommand, Emacs, KeyCode, KeyModifiers, MenuBuilder as _, Prompt,
     PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent,
-    ReedlineMenu, RepaintSignal, Signal, ValidationResult, Validator, default_emacs_keybindings,
+    ReedlineMenu, Signal, ValidationResult, Validator, default_emacs_keybindings,
 };
 use tokio::sync::mpsc;
 
@@ -69,10 +69,12 @@ pub(crate) struct Keyboard {
     orders: SyncSender<Order>,
     inputs: mpsc::Receiver<Input>,
     broken: Arc<AtomicBool>,
-    repaint: RepaintSignal,
+    repaint: Repaint,
     reach: Reach,
 }
 
+/// Draws the prompt anew.
+pub(crate) type Repaint = Arc<dyn Fn() + Send + Sync>;
 /// The status line, which the prompt shows as it is at that moment.
 pub(crate) type SharedStatus = Arc<Mutex<Status>>;
 
@@ -82,7 +84,8 @@ impl Keyboard {
         let (sender, inputs) = mpsc::channel(WAITING);
         let broken = Arc::new(AtomicBool::new(false));
         let mut editor = line_editor(looks, history, Arc::clone(&broken));
-        let repaint = editor.repaint_signal();
+        let signal = editor.repaint_signal();
+        let repaint: Repaint = Arc::new(move || signal.request_repaint());
         // The thread ends with the program: nothing can end its waiting for a key.
         drop(std::thread::spawn(move || match reach {
             Reach::Lines => lines(&sender),
@@ -111,8 +114,8 @@ impl Keyboard {
     }
 
     /// What draws the prompt anew, where there is one, after the status has changed.
-    pub(crate) fn repaint(&self) -> RepaintSignal {
-        self.repaint.clone()
+    pub(crate) fn repaint(&self) -> Repaint {
+        Arc::clone(&self.repaint)
     }
 
     /// Shows the prompt with `draft` in it.

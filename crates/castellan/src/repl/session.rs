@@ -82,7 +82,7 @@ impl Repl {
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
                 .sandbox = sandbox;
-            repaint.request_repaint();
+            repaint();
             let chosen = model::choose(&world, &arguments).await?;
             let info = chosen.model.info();
             let mut status = status
@@ -91,7 +91,7 @@ impl Repl {
             status.model = Some(info.model.clone());
             status.window = info.context_window;
             drop(status);
-            repaint.request_repaint();
+            repaint();
             Ok(chosen)
         });
     }
@@ -156,6 +156,15 @@ impl Repl {
         // What keeps the end from being recorded was told by the session's events, or is told when
         // it is opened again.
         drop(open.driver.join_next().await);
+        for shell in self.world.background.close(open.live.id()).await {
+            let seconds = shell.elapsed.as_secs_f64();
+            let text = format!(
+                "background shell {} ended with the session after {seconds:.1} s: {}",
+                shell.id, shell.command
+            );
+            // A terminal that is gone need not be told.
+            self.tell(Tone::Dim, &text).unwrap_or_default();
+        }
         self.inbox.take();
     }
 

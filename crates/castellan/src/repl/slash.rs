@@ -9,6 +9,7 @@ pub(crate) enum Command {
     Model,
     Tools,
     Grants,
+    Shells,
     Mcp,
     Resume,
     New,
@@ -61,6 +62,12 @@ pub(crate) const COMMANDS: &[Listed] = &[
         "grants",
         "[revoke ID]",
         "permissions given for good, or take one back",
+    ),
+    listed(
+        Command::Shells,
+        "shells",
+        "",
+        "commands that run in the background",
     ),
     listed(Command::Mcp, "mcp", "", "external MCP servers"),
     listed(

@@ -92,7 +92,7 @@ impl Story {
     pub(crate) fn take(&mut self, recorded: &Recorded) -> Vec<Row> {
         match &recorded.event {
             Event::UserTurn { text, pictures } => self.said(text, pictures.len()),
-            Event::Notice { text } => self.note(Tone::Dim, &format!("* {text}")),
+            Event::Notice { text, .. } => self.note(Tone::Dim, &format!("* {text}")),
             Event::StateChange { state, reason } => self.state(*state, *reason),
             Event::Reasoning { text } => {
                 self.reasoning.push_str(text);

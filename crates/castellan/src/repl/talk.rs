@@ -527,6 +527,7 @@ impl Repl {
                 let typed = self.editor.take();
                 let lines: Vec<String> = back
                     .into_iter()
+                    .map(|said| said.text)
                     .chain([typed])
                     .filter(|line| !line.is_empty())
                     .collect();
@@ -633,11 +634,10 @@ impl Repl {
         let standing = self.standing();
         match standing.last {
             Some((TurnEnd::Failed, failure)) => {
-                let ModelError { message, hint, .. } = failure.unwrap_or_else(|| ModelError {
-                    code: castellan_core::ErrorCode::Internal,
-                    message: "the turn failed".to_owned(),
-                    hint: String::new(),
-                });
+                let (message, hint) = failure.map_or_else(
+                    || ("the turn failed".to_owned(), String::new()),
+                    |ModelError { message, hint, .. }| (message, hint),
+                );
                 let mut rows = self.story.note(Tone::Bad, &format!("✗ {message}"));
                 let hint = if hint.is_empty() {
                     hint
