@@ -248,24 +248,7 @@ impl State {
                 text,
                 session_effects,
             } => self.told(text, session_effects),
-            Event::ModelResponse {
-                text,
-                reasoning,
-                calls,
-                finish,
-                usage,
-                ..
-            } => {
-                self.model_calls += 1;
-                self.squeezes = 0;
-                self.used(usage.as_ref(), text, calls);
-                if text.trim().is_empty() && calls.is_empty() {
-                    self.came_to_nothing(finish, reasoning.is_some());
-                } else {
-                    self.nothing = None;
-                    self.answered(text, reasoning.as_ref(), calls);
-                }
-            }
+            Event::ModelResponse { .. } => self.responded(&recorded.event),
             Event::ToolPrepared {
                 call_id,
                 name,
@@ -288,21 +271,7 @@ impl State {
                 by,
                 answers,
             } => self.decided(*cycle_id, by, answers),
-            Event::ToolResult {
-                call_id,
-                output,
-                is_error,
-                session_effects,
-                pictures,
-                ..
-            } => {
-                let result = CallResult {
-                    output: output.clone(),
-                    is_error: *is_error,
-                    pictures: pictures.clone(),
-                };
-                self.ended(*call_id, result, session_effects);
-            }
+            Event::ToolResult { .. } => self.has_result(&recorded.event),
             Event::StateChange {
                 reason: Some(reason),
                 ..
@@ -311,31 +280,26 @@ impl State {
                 self.turn_end = Some(*reason);
             }
             Event::SessionStart { .. } => self.began = recorded.ts,
-            // A turn that ended early is taken up again by asking.
             Event::ModelRequest {
-                purpose: Purpose::Turn,
+                purpose,
                 model,
                 size,
                 ..
             } => {
-                self.turn_end = None;
-                self.requested = Some(Requested {
+                let requested = Some(Requested {
                     model: model.clone(),
                     size: *size,
                 });
+                match purpose {
+                    Purpose::Turn => {
+                        // A turn that ended early is taken up again by asking.
+                        self.turn_end = None;
+                        self.requested = requested;
+                    }
+                    Purpose::Summary => self.summary_requested = requested,
+                }
             }
             Event::Compaction { .. } => self.compacted(&recorded.event),
-            Event::ModelRequest {
-                purpose: Purpose::Summary,
-                model,
-                size,
-                ..
-            } => {
-                self.summary_requested = Some(Requested {
-                    model: model.clone(),
-                    size: *size,
-                });
-            }
             Event::StateChange { reason: None, .. }
             | Event::Reasoning { .. }
             | Event::Content { .. }
@@ -345,6 +309,48 @@ impl State {
             | Event::Status { .. }
             | Event::Error { .. }
             | Event::SessionEnd { .. } => {}
+        }
+    }
+
+    fn has_result(&mut self, event: &Event) {
+        if let Event::ToolResult {
+            call_id,
+            output,
+            is_error,
+            session_effects,
+            pictures,
+            ..
+        } = event
+        {
+            let result = CallResult {
+                output: output.clone(),
+                is_error: *is_error,
+                pictures: pictures.clone(),
+            };
+            self.ended(*call_id, result, session_effects);
+        }
+    }
+
+    fn responded(&mut self, event: &Event) {
+        let Event::ModelResponse {
+            text,
+            reasoning,
+            calls,
+            finish,
+            usage,
+            ..
+        } = event
+        else {
+            return;
+        };
+        self.model_calls += 1;
+        self.squeezes = 0;
+        self.used(usage.as_ref(), text, calls);
+        if text.trim().is_empty() && calls.is_empty() {
+            self.came_to_nothing(finish, reasoning.is_some());
+        } else {
+            self.nothing = None;
+            self.answered(text, reasoning.as_ref(), calls);
         }
     }
 

@@ -470,7 +470,7 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         match &recorded.event {
             Event::UserTurn { text, .. } => said.push(text.clone()),
             Event::ModelResponse { calls, .. } => {
-                made.extend(calls.iter().map(|call| call.call_id))
+                made.extend(calls.iter().map(|call| call.call_id));
             }
             Event::ToolResult { call_id, .. } => ended.push(*call_id),
             _ => {}
