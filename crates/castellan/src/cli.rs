@@ -55,6 +55,14 @@ pub(crate) struct SessionArgs {
     /// How often the turn may ask the model [default: 50, or session.max_turns]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
+    /// How many tokens the turn may use, read and written together [default: any number, or
+    /// session.max_turn_tokens]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_turn_tokens: Option<u64>,
+    /// How many tokens the whole session may use [default: any number, or
+    /// session.max_session_tokens]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_session_tokens: Option<u64>,
     /// Run what would be asked about; what is high-impact still asks
     #[arg(long)]
     pub(crate) skip_permissions: bool,
@@ -74,6 +82,8 @@ pub(crate) enum Command {
     Exec(Exec),
     /// List stored sessions, newest first
     Sessions(Sessions),
+    /// Write a session down for people (Markdown) or programs (JSON)
+    Export(Export),
     /// Show the catalog of tools
     Tools(Tools),
     /// Read traces
@@ -136,6 +146,26 @@ pub(crate) struct Sessions {
     /// Print as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The session's id or the beginning of it
+    pub(crate) session: String,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
+    pub(crate) format: ExportFormat,
+    /// The file to write, in the place of what it holds; standard output where it is missing or `-`
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Markdown
+    Md,
+    /// One JSON document
+    Json,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod export;
 pub(crate) mod grants;
 pub(crate) mod sessions;
 pub(crate) mod tools;

@@ -101,6 +101,7 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
     match command {
         Command::Exec(args) => with_children(&world, commands::exec::run(&world, args)).await,
         Command::Sessions(args) => commands::sessions::run(&world.store()?, &args).await,
+        Command::Export(args) => commands::export::run(&world.store()?, &args).await,
         Command::Tools(args) => commands::tools::run(&world.catalog, &args),
         Command::Trace(Trace::Show(args)) => {
             let file = commands::trace::find(&world.home, &world.store()?, &args.trace).await?;

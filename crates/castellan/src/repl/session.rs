@@ -106,7 +106,7 @@ impl Repl {
             chosen,
             Arc::clone(&self.audience) as _,
             permission,
-            self.arguments.session.max_turns,
+            self.world.limits_of(&self.arguments.session),
         )
     }
 
