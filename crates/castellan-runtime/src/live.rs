@@ -422,9 +422,13 @@ impl Driver {
                     None => self.session.take_up().map_err(Refusal::Session),
                 };
                 let go = taken.is_ok();
-                drop(reply.send(taken));
                 if go {
                     *lock(&self.shared.stop) = CancelSource::new();
+                    // Whoever asked must not see it idle any more.
+                    self.show(Activity::Running, None);
+                }
+                drop(reply.send(taken));
+                if go {
                     self.turn().await?;
                 }
                 Ok(())

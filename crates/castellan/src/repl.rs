@@ -30,9 +30,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use castellan_host::Environment;
-use castellan_runtime::Audience;
 use castellan_runtime::session::Watcher;
+use castellan_runtime::{Audience, Compacted, Refusal};
 use castellan_store::Store;
+use tokio::task::JoinSet;
 
 use crate::cli::{ColorChoice, Repl as Arguments};
 use crate::commands::exec::{require_tools, tidy_audit};
@@ -65,6 +66,8 @@ struct Repl {
     story: Story,
     editor: Editor,
     status: SharedStatus,
+    /// What makes the conversation shorter.
+    compactions: JoinSet<Result<Compacted, Refusal>>,
     /// Files that go with the next message.
     attached: Vec<PathBuf>,
     /// Lines that were sent while nothing could be done with them.
@@ -122,6 +125,7 @@ impl Repl {
             open: None,
             attached: Vec::new(),
             pending: VecDeque::new(),
+            compactions: JoinSet::new(),
             interrupts: 0,
             world,
             arguments,

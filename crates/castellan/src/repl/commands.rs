@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
+use castellan_core::Surface;
 use castellan_core::text::shorten;
-use castellan_core::{Event, Surface};
 use castellan_gate::trace::{Line as TraceLine, path as trace_path, read as read_trace};
+use castellan_runtime::Spent;
 use castellan_store::grants::{self, Filter};
-use castellan_store::{Page, Tx, events, sessions};
+use castellan_store::{Page, Tx, sessions};
 use castellan_tools::bash::Listed;
 
 use super::Repl;
@@ -91,6 +92,17 @@ impl Repl {
                 open.live.take_up().await.map_err(continued)?;
                 return Ok(Next::Watch);
             }
+            Command::Compact => {
+                let Some(open) = &self.open else {
+                    return Err(CommandError::usage("no session is open")
+                        .hint("/resume lists those that are stored"));
+                };
+                let live = open.live.clone();
+                let focus = Some(arguments.to_owned()).filter(|focus| !focus.is_empty());
+                self.compactions
+                    .spawn(async move { live.compact(focus).await });
+                return Ok(Next::Watch);
+            }
             Command::Attach => {
                 let rows = self.attach(arguments)?;
                 self.print(&rows)?;
@@ -129,10 +141,13 @@ impl Repl {
             | Command::Trace
             | Command::Cost => self.report(command, arguments).await,
             Command::Attach => self.attach(arguments),
-            Command::Model | Command::Resume | Command::New | Command::Continue | Command::Quit => {
-                Err(CommandError::usage("a turn is under way")
-                    .hint("wait for its end, or stop it with Ctrl-C"))
-            }
+            Command::Model
+            | Command::Resume
+            | Command::New
+            | Command::Continue
+            | Command::Compact
+            | Command::Quit => Err(CommandError::usage("a turn is under way")
+                .hint("wait for its end, or stop it with Ctrl-C")),
         };
         said.unwrap_or_else(|error| self.story.note(Tone::Bad, &error.text()))
     }
@@ -153,8 +168,12 @@ impl Repl {
             ),
             Command::Resume => self.sessions_text().await?,
             Command::Trace => self.trace_text()?,
-            Command::Cost => self.cost_text().await?,
-            Command::New | Command::Continue | Command::Attach | Command::Quit => String::new(),
+            Command::Cost => self.cost_text(),
+            Command::New
+            | Command::Continue
+            | Command::Compact
+            | Command::Attach
+            | Command::Quit => String::new(),
         };
         Ok(self.story.note(Tone::Plain, text.trim_end()))
     }
@@ -283,35 +302,38 @@ impl Repl {
         Ok(text)
     }
 
-    async fn cost_text(&self) -> Result<String, CommandError> {
+    fn cost_text(&self) -> String {
         let Some(open) = &self.open else {
-            return Ok("no session is open, so nothing was used".to_owned());
+            return "no session is open, so nothing was used".to_owned();
         };
-        let id = open.live.id();
-        let log = self.store.read(move |tx| events::load(tx, id, 0)).await?;
-        let (mut requests, mut counted, mut read, mut written) = (0_u64, 0_u64, 0_u64, 0_u64);
-        for recorded in &log {
-            if let Event::ModelResponse { usage, .. } = &recorded.event {
-                requests += 1;
-                if let Some(usage) = usage {
-                    counted += 1;
-                    read += usage.prompt_tokens;
-                    written += usage.completion_tokens;
-                }
-            }
+        let used = open.live.usage();
+        if used.is_empty() {
+            return "no model has answered in this session yet".to_owned();
         }
-        let mut text = format!(
-            "this session: {requests} answers, {} tokens read, {} written",
-            tokens(read),
-            tokens(written)
-        );
-        if counted < requests {
-            text.push_str(&format!(
-                "\n{} answers came without a count and are not in it",
-                requests - counted
-            ));
-        }
-        Ok(text)
+        let row = |spent: &Spent| {
+            let Spent {
+                model,
+                totals,
+                cost,
+            } = spent;
+            let estimated = match totals.estimated {
+                0 => String::new(),
+                count => format!("{count} of them estimated"),
+            };
+            vec![
+                model.clone(),
+                format!("{} answers", totals.requests),
+                format!("{} tokens read", tokens(totals.prompt_tokens)),
+                format!("{} from the cache", tokens(totals.cached_tokens)),
+                format!("{} written", tokens(totals.completion_tokens)),
+                cost.map_or_else(
+                    || "no price known".to_owned(),
+                    |cost| format!("cost {cost:.4}"),
+                ),
+                estimated,
+            ]
+        };
+        table(&used.iter().map(row).collect::<Vec<_>>())
     }
 
     /// Takes a file into the next message.

@@ -15,6 +15,7 @@ pub(crate) enum Command {
     New,
     Continue,
     Trace,
+    Compact,
     Attach,
     Cost,
     Quit,
@@ -82,6 +83,12 @@ pub(crate) const COMMANDS: &[Listed] = &[
         "continue",
         "",
         "go on with a turn that was broken off",
+    ),
+    listed(
+        Command::Compact,
+        "compact",
+        "[focus]",
+        "put a summary in the place of older messages",
     ),
     listed(
         Command::Trace,

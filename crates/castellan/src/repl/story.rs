@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::event::{Answer, ApprovalItem, CallItem, State as Activity, TurnEnd};
+use castellan_core::event::{Answer, ApprovalItem, CallItem, Purpose, State as Activity, TurnEnd};
 use castellan_core::model::Finish;
 use castellan_core::text::shorten;
 use castellan_core::{CallId, Clock, Event, Recorded};
@@ -13,6 +13,7 @@ use super::answer::scope_words;
 use super::inbox::keep_tail;
 use super::markdown::Markdown;
 use super::safe::readable;
+use super::status::tokens;
 use super::style::{Break, Indent, Looks, Row, Tone, span, wrap};
 
 /// Who answers questions here, as the record calls it.
@@ -151,6 +152,31 @@ impl Story {
                 let used = usage.prompt_tokens + usage.completion_tokens;
                 self.usage = Some((used, *context_window));
                 Vec::new()
+            }
+            Event::ModelRequest {
+                purpose: Purpose::Summary,
+                ..
+            } => {
+                let now = self.clock.monotonic();
+                self.waits = Some(("summarising the older part of the conversation", now));
+                Vec::new()
+            }
+            Event::Compaction {
+                tokens_before,
+                tokens_after,
+                problem,
+                ..
+            } => {
+                self.waits = None;
+                let why = problem
+                    .as_ref()
+                    .map_or_else(String::new, |why| format!(" (without the model: {why})"));
+                let text = format!(
+                    "… the conversation was made shorter: about {} → {} tokens{why}",
+                    tokens(*tokens_before),
+                    tokens(*tokens_after)
+                );
+                self.note(Tone::Dim, &text)
             }
             // One that is stored ends the turn, which tells it with a hint.
             Event::Error { message, .. } if recorded.seq.is_none() => {

@@ -374,6 +374,12 @@ impl Repl {
                 }
                 () = self.inbox.arrived() => stirred = true,
                 _ = open.standing.changed() => stirred = true,
+                Some(compacted) = self.compactions.join_next() => {
+                    // What it came to is an event; what kept it from that is not.
+                    if let Ok(Err(refusal)) = compacted {
+                        done.extend(self.story.note(Tone::Bad, &refused(refusal).text()));
+                    }
+                }
             }
             let standing = self.standing();
             // What led to where it stands is told first.
@@ -384,7 +390,7 @@ impl Repl {
                 done.extend(self.story.take(&event));
             }
             self.ask(&standing, &mut asked, &mut done);
-            if is_at_rest(&standing) && self.inbox.is_empty() {
+            if is_at_rest(&standing) && self.compactions.is_empty() && self.inbox.is_empty() {
                 if standing.left
                     && let Some(error) = self.fallen().await
                 {

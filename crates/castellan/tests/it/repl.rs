@@ -437,7 +437,17 @@ fn commands_tell_what_there_is() {
         )]
     );
     terminal.enter("/cost");
-    terminal.rests("1 answers, 10 tokens read, 5 written");
+    let screen = terminal.rests("no price known");
+    assert!(
+        screen.contains("1 answers") && screen.contains("10 tokens read"),
+        "{screen}"
+    );
+    terminal.enter("/grants");
+    terminal.rests("no permissions were given for good");
+    terminal.enter("/shells");
+    terminal.rests("no command runs in the background");
+    terminal.enter("/compact");
+    terminal.rests("there is nothing");
     terminal.enter("/trace");
     terminal.rests("state_change");
     terminal.enter("//usr is a folder");
@@ -447,6 +457,48 @@ fn commands_tell_what_there_is() {
     terminal.rests("a new session begins with the next message");
     terminal.enter("/resume");
     terminal.rests("/resume ID goes on with one");
+    terminal.leave();
+}
+
+#[test]
+fn a_permission_for_good_is_chosen_used_listed_and_taken_back() {
+    let (_server, home) = world([
+        bash("touch a"),
+        bash("touch b"),
+        Reply::text("Done."),
+        bash("touch c"),
+        Reply::text("Denied."),
+    ]);
+    let terminal = Terminal::ready(&home, &[]);
+    terminal.enter("go");
+    let screen = terminal.wait("y/n/a ›");
+    assert!(
+        screen.contains("a always:") && screen.contains("in this session"),
+        "{screen}"
+    );
+    terminal.enter("a elsewhere");
+    terminal.wait("neither a scope");
+    terminal.enter("a project bash:touch");
+    let screen = terminal.rests("Done.");
+    assert!(
+        screen.contains("from now on `bash:touch` in this project"),
+        "{screen}"
+    );
+    assert!(home.read("a").is_some() && home.read("b").is_some());
+    terminal.enter("/grants");
+    let screen = terminal.rests("/grants revoke ID takes one back");
+    let id = screen
+        .lines()
+        .find(|line| line.contains("bash:touch") && !line.contains('→'))
+        .unwrap();
+    let id = id.split_whitespace().next().unwrap().to_owned();
+    terminal.enter(&format!("/grants revoke {id}"));
+    terminal.rests(&format!("revoked {id}"));
+    terminal.enter("again");
+    terminal.wait("y/n/a ›");
+    terminal.enter("n");
+    terminal.rests("Denied.");
+    assert_eq!(home.read("c"), None);
     terminal.leave();
 }
 
