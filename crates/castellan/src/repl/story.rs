@@ -93,7 +93,6 @@ impl Story {
     pub(crate) fn take(&mut self, recorded: &Recorded) -> Vec<Row> {
         match &recorded.event {
             Event::UserTurn { text, pictures } => self.said(text, pictures.len()),
-            Event::Notice { text, .. } => self.note(Tone::Dim, &format!("* {text}")),
             Event::StateChange { state, reason } => self.state(*state, *reason),
             Event::Reasoning { text } => {
                 self.reasoning.push_str(text);
@@ -153,6 +152,14 @@ impl Story {
                 self.usage = Some((used, *context_window));
                 Vec::new()
             }
+            _ => self.other(recorded),
+        }
+    }
+
+    /// Events of which there are few.
+    fn other(&mut self, recorded: &Recorded) -> Vec<Row> {
+        match &recorded.event {
+            Event::Notice { text, .. } => self.note(Tone::Dim, &format!("* {text}")),
             Event::ModelRequest {
                 purpose: Purpose::Summary,
                 ..
