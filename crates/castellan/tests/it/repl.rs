@@ -447,7 +447,7 @@ fn commands_tell_what_there_is() {
     terminal.enter("/shells");
     terminal.rests("no command runs in the background");
     terminal.enter("/compact");
-    terminal.rests("there is nothing");
+    terminal.rests("has nothing to make shorter");
     terminal.enter("/trace");
     terminal.rests("state_change");
     terminal.enter("//usr is a folder");
