@@ -1,6 +1,7 @@
 //! What begins with a slash.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use castellan_core::text::shorten;
 use castellan_core::{Event, Surface};
@@ -22,6 +23,9 @@ use crate::commands::{tools, trace};
 use crate::error::{CommandError, io};
 use crate::model::{self, Choice};
 use crate::output::table;
+
+/// How long a wish is waited for before what becomes of it is watched.
+const AT_ONCE: Duration = Duration::from_millis(100);
 
 /// What comes after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +95,7 @@ impl Repl {
                 open.live.take_up().await.map_err(continued)?;
                 return Ok(Next::Watch);
             }
+            Command::Compact => return self.compact(arguments).await,
             Command::Attach => {
                 let rows = self.attach(arguments)?;
                 self.print(&rows)?;
@@ -129,10 +134,13 @@ impl Repl {
             | Command::Trace
             | Command::Cost => self.report(command, arguments).await,
             Command::Attach => self.attach(arguments),
-            Command::Model | Command::Resume | Command::New | Command::Continue | Command::Quit => {
-                Err(CommandError::usage("a turn is under way")
-                    .hint("wait for its end, or stop it with Ctrl-C"))
-            }
+            Command::Model
+            | Command::Resume
+            | Command::New
+            | Command::Continue
+            | Command::Compact
+            | Command::Quit => Err(CommandError::usage("a turn is under way")
+                .hint("wait for its end, or stop it with Ctrl-C")),
         };
         said.unwrap_or_else(|error| self.story.note(Tone::Bad, &error.text()))
     }
@@ -154,9 +162,29 @@ impl Repl {
             Command::Resume => self.sessions_text().await?,
             Command::Trace => self.trace_text()?,
             Command::Cost => self.cost_text().await?,
-            Command::New | Command::Continue | Command::Attach | Command::Quit => String::new(),
+            Command::New
+            | Command::Continue
+            | Command::Compact
+            | Command::Attach
+            | Command::Quit => String::new(),
         };
         Ok(self.story.note(Tone::Plain, text.trim_end()))
+    }
+
+    /// Has the older part of the conversation summarised. That takes a request to the model, which
+    /// is watched like a turn and can be stopped like one; its end is an event.
+    async fn compact(&mut self, focus: &str) -> Result<Next, CommandError> {
+        let Some(open) = &self.open else {
+            return Err(CommandError::usage(
+                "no session is open, so there is nothing to summarise",
+            ));
+        };
+        let focus = (!focus.is_empty()).then(|| focus.to_owned());
+        // What can't be done is said at once; what is done takes a model's time.
+        match tokio::time::timeout(AT_ONCE, open.live.compact(focus)).await {
+            Ok(Err(refusal)) => Err(refused(refusal)),
+            Ok(Ok(_)) | Err(_) => Ok(Next::Watch),
+        }
     }
 
     async fn models_text(&self) -> Result<String, CommandError> {

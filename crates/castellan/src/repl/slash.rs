@@ -14,6 +14,7 @@ pub(crate) enum Command {
     Resume,
     New,
     Continue,
+    Compact,
     Trace,
     Attach,
     Cost,
@@ -82,6 +83,12 @@ pub(crate) const COMMANDS: &[Listed] = &[
         "continue",
         "",
         "go on with a turn that was broken off",
+    ),
+    listed(
+        Command::Compact,
+        "compact",
+        "[what matters]",
+        "have the older part of the conversation summarised",
     ),
     listed(
         Command::Trace,

@@ -88,10 +88,23 @@ impl Story {
         rows
     }
 
+    fn compacted(&self, before: u64, after: u64, problem: Option<&str>) -> Vec<Row> {
+        let why = problem.map_or_else(String::new, |why| format!(" (without the model: {why})"));
+        let text =
+            format!("* the conversation was made shorter: about {before} → {after} tokens{why}");
+        self.note(Tone::Dim, &text)
+    }
+
     /// Takes in an event and returns what is told for good.
     pub(crate) fn take(&mut self, recorded: &Recorded) -> Vec<Row> {
         match &recorded.event {
             Event::UserTurn { text, pictures } => self.said(text, pictures.len()),
+            Event::Compaction {
+                tokens_before,
+                tokens_after,
+                problem,
+                ..
+            } => self.compacted(*tokens_before, *tokens_after, problem.as_deref()),
             Event::Notice { text, .. } => self.note(Tone::Dim, &format!("* {text}")),
             Event::StateChange { state, reason } => self.state(*state, *reason),
             Event::Reasoning { text } => {
