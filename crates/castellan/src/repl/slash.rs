@@ -100,7 +100,7 @@ pub(crate) const COMMANDS: &[Listed] = &[
         Command::Attach,
         "attach",
         "FILE",
-        "put a text file into the next message",
+        "put a file into the next message: text, or a picture for a model that sees",
     ),
     listed(Command::Cost, "cost", "", "tokens used in this session"),
     listed(Command::Quit, "quit", "", "leave; the session is kept"),
