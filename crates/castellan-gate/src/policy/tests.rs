@@ -1,11 +1,7 @@
 //! What rules come to, with the spellings someone would try to get round them.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use castellan_core::event::Decision::{self, Allow, Ask, Deny};
-use castellan_core::tool::{DefaultDecision, Effect, Inspection};
-use castellan_core::{Caller, Principal, Surface, Tool};
+use castellan_core::event::Decision::{Allow, Ask, Deny};
+use castellan_core::{Principal, Tool};
 use castellan_testkit::FakeTool;
 
 use super::*;

@@ -265,7 +265,10 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
                 what.join("; ")
             );
             // What offers no permission is not let through by one either.
-            let allow = if items.iter().any(|item| item.grants.is_empty()) {
+            let allow = if items
+                .iter()
+                .any(|item| item.grants.is_empty() && item.label != OUTSIDE_SANDBOX)
+            {
                 "nothing allows it in advance: a person must answer".to_owned()
             } else {
                 format!("allow it and go on: {resume}{yes}")

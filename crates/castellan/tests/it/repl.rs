@@ -5,13 +5,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use castellan_testkit::{Gate, Home, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::program::{home_with, run};
+use crate::program::{run, unenclosed};
 use crate::terminal::Terminal;
 
 /// A server with these answers, and a home whose model it is.
 fn world(replies: impl IntoIterator<Item = Reply>) -> (ModelServer, Home) {
     let server = ModelServer::scripted(replies);
-    let home = home_with(&server);
+    let home = Home::new();
+    home.write_config(&unenclosed(&server));
     (server, home)
 }
 
@@ -427,9 +428,13 @@ fn commands_tell_what_there_is() {
     terminal.rests("goes with the next message");
     terminal.enter("read this");
     terminal.rests("Hello.");
+    let place = home.workspace().join("notes.txt");
     assert_eq!(
         said(&server),
-        ["read this\n\nAttached file notes.txt:\n```\nthe notes\n```"]
+        [format!(
+            "read this\n\n{}:\n```\nthe notes\n```",
+            place.display()
+        )]
     );
     terminal.enter("/cost");
     terminal.rests("1 answers, 10 tokens read, 5 written");
