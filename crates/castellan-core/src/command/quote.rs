@@ -27,8 +27,12 @@ pub(super) fn unquoted(text: &str, first: bool, last: bool) -> Option<Vec<Piece>
             pieces.push(Piece::Tilde(user));
         }
     }
+    let mut before = if first { ' ' } else { '=' };
     while let Some(letter) = letters.next() {
+        let last_letter = std::mem::replace(&mut before, letter);
         let special = match letter {
+            // The shell also puts a home where a word has the form of an assignment.
+            '~' if matches!(last_letter, '=' | ':') => Piece::Unknown { quoted: true },
             '\\' => match letters.next()? {
                 '\n' => continue,
                 escaped => {
@@ -229,10 +233,17 @@ pub(super) fn is_name(text: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
+/// Whether bash would take this and what follows for an element of an array, blanks included.
+pub(super) fn opens_subscript(raw: &str) -> bool {
+    raw.split_once('[')
+        .is_some_and(|(name, rest)| is_name(name) && !rest.contains(']'))
+}
+
 /// Whether bash would take a word that is written so for an assignment.
 pub(super) fn looks_like_assignment(raw: &str) -> bool {
     let Some((before, _)) = raw.split_once('=') else {
-        return false;
+        // `a[` begins an assignment that may reach over blanks.
+        return raw.split_once('[').is_some_and(|(name, _)| is_name(name));
     };
     let name = before.strip_suffix('+').unwrap_or(before);
     is_name(name.split_once('[').map_or(name, |(name, _)| name))

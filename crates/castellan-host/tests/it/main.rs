@@ -2,6 +2,8 @@
 
 // Each module says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
+mod commands;
+#[cfg(test)]
 mod environment;
 mod follow;
 #[cfg(test)]
