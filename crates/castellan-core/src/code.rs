@@ -64,6 +64,12 @@ codes! {
     ModelProtocol = "MODEL_PROTOCOL",
     /// The turn used all model calls it was given.
     TurnLimit = "TURN_LIMIT",
+    /// The turn or the session used all tokens it was given.
+    TokenLimit = "TOKEN_LIMIT",
+    /// The model went on making the same calls with the same results after it had been told.
+    ModelLoop = "MODEL_LOOP",
+    /// The model answered nothing, again and again, or its server withheld all of it.
+    ModelEmpty = "MODEL_EMPTY",
     /// A call needs a person and none can be asked.
     ApprovalNeeded = "APPROVAL_NEEDED",
 }

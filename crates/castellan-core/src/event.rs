@@ -163,6 +163,58 @@ impl Answer {
     }
 }
 
+/// What a model is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The next answer of the turn.
+    #[default]
+    Turn,
+    /// A summary of the older part of the conversation.
+    Summary,
+}
+
+impl Purpose {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature serde calls"
+    )]
+    const fn is_turn(&self) -> bool {
+        matches!(self, Self::Turn)
+    }
+}
+
+/// Why a conversation is made shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionCause {
+    /// The next request would hardly fit.
+    Full,
+    /// The model's server said that the request was too long.
+    Overflow,
+    /// A person asked for it.
+    Person,
+}
+
+/// Who wrote a summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Summarizer {
+    /// The model.
+    Model,
+    /// This program, by listing what happened, because no summary could be had.
+    Program,
+}
+
+/// A result that is shown cut from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResultCut {
+    /// The call whose result it is.
+    pub call_id: CallId,
+    /// How many bytes of it are shown, its beginning and its end.
+    pub limit: usize,
+}
+
 /// What policy said about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -173,6 +225,14 @@ pub enum Decision {
     Ask,
     /// It may not run.
     Deny,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde calls"
+)]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What happened. `kind` on the wire.
@@ -221,6 +281,12 @@ pub enum Event {
         messages: usize,
         /// How many tools it is offered.
         tools: usize,
+        /// How large messages and tools are together, in bytes; 0 where that was not noted.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        size: u64,
+        /// What it is asked for; the next answer of the turn where absent.
+        #[serde(default, skip_serializing_if = "Purpose::is_turn")]
+        purpose: Purpose,
     },
     /// Reasoning as it arrives. Passes by.
     Reasoning {
@@ -342,6 +408,46 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pictures: Vec<PictureRef>,
     },
+    /// The model is shown less of the conversation from now on. Nothing is taken out of the record.
+    Compaction {
+        /// Why.
+        cause: CompactionCause,
+        /// What the person wants the summary to dwell on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        focus: Option<String>,
+        /// What stands for the entries that are left out; empty where none are.
+        summary: String,
+        /// Who wrote it.
+        by: Summarizer,
+        /// Why the model didn't.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+        /// How many entries of the conversation, from its beginning, the summary stands for. An
+        /// entry is what was said by somebody, with the results of its calls; an earlier summary is
+        /// one.
+        replaces: usize,
+        /// Which of these stay as they are, by their position from 0.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        keeps: Vec<usize>,
+        /// Results that are shown cut.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cuts: Vec<ResultCut>,
+        /// How many tokens the next request would have been, roughly.
+        tokens_before: u64,
+        /// How many it is now, roughly.
+        tokens_after: u64,
+        /// How many tokens the model takes, as its server's refusal showed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+        /// How many tokens the refused request was, where its server said so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<u64>,
+        /// Tokens of the requests for the summary, where the server counted them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+        /// How long it took.
+        duration_ms: u64,
+    },
     /// How much has been used. Passes by.
     Status {
         /// Tokens of the last request.
@@ -388,6 +494,7 @@ impl Event {
             Self::ApprovalResolved { .. } => "approval_resolved",
             Self::ToolOutputChunk { .. } => "tool_output_chunk",
             Self::ToolResult { .. } => "tool_result",
+            Self::Compaction { .. } => "compaction",
             Self::Status { .. } => "status",
             Self::Error { .. } => "error",
             Self::SessionEnd { .. } => "session_end",
@@ -409,6 +516,7 @@ impl Event {
             | Self::ApproveRequest { .. }
             | Self::ApprovalResolved { .. }
             | Self::ToolResult { .. }
+            | Self::Compaction { .. }
             | Self::Error { .. } => true,
             Self::StateChange { state, .. } => matches!(state, State::Idle),
             Self::Reasoning { .. }

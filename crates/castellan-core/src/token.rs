@@ -41,10 +41,16 @@ impl Ratio {
     /// sensible leaves it as it is.
     #[must_use]
     pub fn learnt(self, messages: &[Message], tools: &[ToolCard], usage: &Usage) -> Self {
-        if usage.prompt_tokens < LEAST_TO_LEARN {
+        self.counted(size(messages, tools), usage.prompt_tokens)
+    }
+
+    /// The ratio after a request of this [`size`] was counted.
+    #[must_use]
+    pub fn counted(self, size: u64, tokens: u64) -> Self {
+        if tokens < LEAST_TO_LEARN {
             return self;
         }
-        let ratio = as_float(size(messages, tools)) / as_float(usage.prompt_tokens);
+        let ratio = as_float(size) / as_float(tokens);
         if SENSIBLE.contains(&ratio) {
             Self(ratio)
         } else {
@@ -56,6 +62,17 @@ impl Ratio {
     #[must_use]
     pub fn estimate(self, messages: &[Message], tools: &[ToolCard]) -> u64 {
         self.tokens(size(messages, tools))
+    }
+
+    /// How many bytes so many tokens are, roughly.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count times a small positive number, far below the limits of either type"
+    )]
+    pub fn bytes(self, tokens: u64) -> u64 {
+        (as_float(tokens) * self.0) as u64
     }
 
     /// How many tokens a text of this many bytes is, roughly; rounded up.

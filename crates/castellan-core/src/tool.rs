@@ -378,8 +378,9 @@ impl Left {
                 SessionEffect::FileSeen { path, mark } => {
                     left.files.insert(path.clone(), mark.clone());
                 }
-                SessionEffect::WorkingFolder { path } => left.folders.push(path.clone()),
-                SessionEffect::ShellStarted { .. } | SessionEffect::ShellEnded { .. } => {}
+                SessionEffect::WorkingFolder { .. }
+                | SessionEffect::ShellStarted { .. }
+                | SessionEffect::ShellEnded { .. } => {}
             }
         }
     }
@@ -391,11 +392,14 @@ impl Left {
         left.files.get(path) == Some(mark)
     }
 
-    /// A working folder other than `path` that a call of the same batch has gone to by now.
+    /// Takes note that a call takes the session to the folder `path`. Returns another one that a
+    /// call of the same batch has taken it to: of two calls at least one learns of the other.
     #[must_use]
-    pub fn other_folder(&self, path: &Path) -> Option<PathBuf> {
-        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        left.folders.iter().find(|folder| *folder != path).cloned()
+    pub fn go(&self, path: &Path) -> Option<PathBuf> {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = left.folders.iter().find(|folder| *folder != path).cloned();
+        left.folders.push(path.to_owned());
+        other
     }
 }
 

@@ -22,6 +22,12 @@ pub enum Error {
         /// The round that is open now.
         open: Option<CycleId>,
     },
+    /// There is nothing older that a summary could stand for.
+    #[error("{0} has nothing to make shorter: all of it is recent")]
+    NothingToCompact(SessionId),
+    /// Someone asked to stop before it was done.
+    #[error("stopped before it was done; nothing was changed")]
+    Stopped,
     /// A permission for good that was not among those offered, or that came with a no.
     #[error("failed to take the answer: `{grant}` was not offered as a permission for this call")]
     NotOffered {
@@ -31,4 +37,11 @@ pub enum Error {
     /// There is nothing to go on with.
     #[error("{0} has nothing to go on with: its last turn is done")]
     NothingToDo(SessionId),
+}
+
+impl Error {
+    /// Whether the session can't go on in this process: what happens can't be recorded.
+    pub(crate) const fn is_lasting(&self) -> bool {
+        matches!(self, Self::Store(_) | Self::Gate(_))
+    }
 }

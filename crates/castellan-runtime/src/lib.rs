@@ -15,7 +15,11 @@ pub mod error;
 pub mod live;
 pub mod principals;
 pub mod session;
+pub mod usage;
 
 pub use error::Error;
 pub use live::{Audience, Live, Question, Refusal, Standing};
+pub use session::compaction::Compacted;
 pub use session::driver::{Parts, Session, TurnOutcome};
+pub use session::step::Limits;
+pub use usage::{Price, Spent};

@@ -6,7 +6,7 @@
 //! of them may stop the turn. What the session does is seen through [`Audience`], and where it
 //! stands through [`Live::standing`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,8 +17,10 @@ use castellan_gate::gate::TIMEOUT;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::error::Error;
-use crate::session::Watcher;
+use crate::session::compaction::Compacted;
 use crate::session::driver::{Session, TurnOutcome};
+use crate::session::{Journal, Watcher};
+use crate::usage::{Price, Spent};
 
 /// How many messages may wait for their turn.
 pub const QUEUE_LIMIT: usize = 32;
@@ -94,10 +96,11 @@ impl From<&str> for Said {
 enum Wish {
     Decide(CycleId, String, Vec<Answer>, Reply),
     TakeUp(Reply),
+    Compact(Option<String>, Reply<Compacted>),
     Leave,
 }
 
-type Reply = oneshot::Sender<Result<(), Refusal>>;
+type Reply<T = ()> = oneshot::Sender<Result<T, Refusal>>;
 
 struct Shared {
     id: SessionId,
@@ -106,6 +109,32 @@ struct Shared {
     stirred: Notify,
     stop: Mutex<CancelSource>,
     standing: watch::Sender<Standing>,
+    /// What the session has used is read here, whatever its driver does.
+    journal: Arc<Journal>,
+    prices: BTreeMap<String, Price>,
+}
+
+impl Shared {
+    /// Changes the queue and says how long it is now. Nobody sees one without the other.
+    fn queue<T>(&self, change: impl FnOnce(&mut VecDeque<Said>) -> T) -> T {
+        let mut queue = lock(&self.queue);
+        let changed = change(&mut queue);
+        let queued = queue.len();
+        self.standing
+            .send_if_modified(|standing| std::mem::replace(&mut standing.queued, queued) != queued);
+        changed
+    }
+
+    /// Says that nothing will be done any more.
+    fn left(&self) {
+        let mut queue = lock(&self.queue);
+        queue.clear();
+        self.standing.send_modify(|standing| {
+            standing.left = true;
+            standing.activity = Activity::Idle;
+            standing.queued = 0;
+        });
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -156,6 +185,8 @@ impl Live {
             stirred: Notify::new(),
             stop: Mutex::default(),
             standing: watch::Sender::new(standing),
+            journal: Arc::clone(&session.journal),
+            prices: session.parts.prices.clone(),
         });
         let driver = Driver {
             session,
@@ -163,6 +194,7 @@ impl Live {
             inbox,
             clock,
             patience,
+            asked: None,
             leaving: false,
         };
         (Self { shared, wishes }, driver.drive())
@@ -186,20 +218,17 @@ impl Live {
     /// # Errors
     /// [`Refusal::Full`] or [`Refusal::Left`].
     pub fn say(&self, said: impl Into<Said>) -> Result<(), Refusal> {
-        if self.shared.standing.borrow().left {
-            return Err(Refusal::Left);
-        }
-        let queued = {
-            let mut queue = lock(&self.shared.queue);
-            if queue.len() >= QUEUE_LIMIT {
-                return Err(Refusal::Full);
+        self.shared.queue(|queue| {
+            // Whoever leaves says so under the same lock, so nothing is queued that nobody takes.
+            if self.shared.standing.borrow().left {
+                Err(Refusal::Left)
+            } else if queue.len() >= QUEUE_LIMIT {
+                Err(Refusal::Full)
+            } else {
+                queue.push_back(said.into());
+                Ok(())
             }
-            queue.push_back(said.into());
-            queue.len()
-        };
-        self.shared
-            .standing
-            .send_modify(|standing| standing.queued = queued);
+        })?;
         self.shared.stirred.notify_one();
         Ok(())
     }
@@ -232,14 +261,10 @@ impl Live {
     /// Stops the present turn, if there is one, and takes back what was queued.
     #[must_use = "what was queued is not said any more"]
     pub fn stop(&self) -> Vec<Said> {
-        let back = {
-            let mut queue = lock(&self.shared.queue);
+        let back = self.shared.queue(|queue| {
             lock(&self.shared.stop).cancel();
             queue.drain(..).collect()
-        };
-        self.shared
-            .standing
-            .send_modify(|standing| standing.queued = 0);
+        });
         self.shared.stirred.notify_one();
         back
     }
@@ -251,7 +276,23 @@ impl Live {
         drop(self.wishes.send(Wish::Leave).await);
     }
 
-    async fn wish(&self, wish: impl FnOnce(Reply) -> Wish) -> Result<(), Refusal> {
+    /// Replaces the older part of the conversation by a summary that dwells on `focus`. A stop ends
+    /// it and leaves the conversation as it was.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`] while a turn is under way or a question is open; what
+    /// [`Session::compact`] says.
+    pub async fn compact(&self, focus: Option<String>) -> Result<Compacted, Refusal> {
+        self.wish(|reply| Wish::Compact(focus, reply)).await
+    }
+
+    /// What the session has used until now, by model, and what that costs.
+    #[must_use]
+    pub fn usage(&self) -> Vec<Spent> {
+        self.shared.journal.usage(&self.shared.prices)
+    }
+
+    async fn wish<T>(&self, wish: impl FnOnce(Reply<T>) -> Wish) -> Result<T, Refusal> {
         let (reply, answer) = oneshot::channel();
         if self.wishes.send(wish(reply)).await.is_err() {
             return Err(Refusal::Left);
@@ -266,7 +307,18 @@ struct Driver {
     inbox: mpsc::Receiver<Wish>,
     clock: Arc<dyn Clock>,
     patience: Option<Duration>,
+    /// The open round of asking, and when patience with it ends.
+    asked: Option<(CycleId, Duration)>,
     leaving: bool,
+}
+
+/// However the driver ends, dropped in mid-turn included, everybody learns that it is gone.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.left();
+    }
 }
 
 /// What makes a driver that stands still move.
@@ -278,13 +330,9 @@ enum Stir {
 
 impl Driver {
     async fn drive(mut self) -> Result<Session, Error> {
-        let shared = Arc::clone(&self.shared);
-        let ended = self.run().await;
-        shared.standing.send_modify(|standing| {
-            standing.left = true;
-            standing.activity = Activity::Idle;
-        });
-        ended.map(|()| self.session)
+        let _ended = Ended(Arc::clone(&self.shared));
+        self.run().await?;
+        Ok(self.session)
     }
 
     async fn run(&mut self) -> Result<(), Error> {
@@ -315,17 +363,17 @@ impl Driver {
 
     /// What is to be said next; the turn it begins can be stopped from now on.
     fn take_queued(&self) -> Option<Said> {
-        let mut queue = lock(&self.shared.queue);
-        let said = queue.pop_front();
-        if said.is_some() {
-            *lock(&self.shared.stop) = CancelSource::new();
-        }
-        let queued = queue.len();
-        drop(queue);
-        self.shared
-            .standing
-            .send_modify(|standing| standing.queued = queued);
-        said
+        self.shared.queue(|queue| {
+            let said = queue.pop_front();
+            if said.is_some() {
+                *lock(&self.shared.stop) = CancelSource::new();
+                // Nobody may see it idle with nothing queued while a turn is about to begin.
+                self.shared
+                    .standing
+                    .send_modify(|standing| standing.activity = Activity::Running);
+            }
+            said
+        })
     }
 
     fn show(&self, activity: Activity, question: Option<Question>) {
@@ -337,11 +385,24 @@ impl Driver {
         });
     }
 
+    /// How long this question may still stand; it isn't asked anew by whatever happens meanwhile.
+    fn patience_left(&mut self, asked: CycleId) -> Option<Duration> {
+        let patience = self.patience?;
+        let now = self.clock.monotonic();
+        match self.asked {
+            Some((cycle_id, ends)) if cycle_id == asked => Some(ends.saturating_sub(now)),
+            _ => {
+                self.asked = Some((asked, now + patience));
+                Some(patience)
+            }
+        }
+    }
+
     /// Waits for something to do, and does it unless it is the queue's.
     async fn stand(&mut self, asked: Option<CycleId>) -> Result<(), Error> {
-        let impatience = match (asked, self.patience) {
-            (Some(_), Some(patience)) => self.clock.sleep(patience),
-            _ => Box::pin(futures::future::pending()),
+        let impatience = match asked.and_then(|asked| self.patience_left(asked)) {
+            Some(left) => self.clock.sleep(left),
+            None => Box::pin(futures::future::pending()),
         };
         let stir = tokio::select! {
             wish = self.inbox.recv() => Stir::Wish(wish),
@@ -368,6 +429,21 @@ impl Driver {
                 }
                 Ok(())
             }
+            Stir::Wish(Some(Wish::Compact(focus, reply))) => {
+                let compacted = match asked {
+                    // The question comes first.
+                    Some(_) => Err(Refusal::Busy),
+                    None => self.compact(focus).await,
+                };
+                // What can't be recorded ends the driver; anything else is for whoever asked.
+                let broken =
+                    matches!(&compacted, Err(Refusal::Session(error)) if error.is_lasting());
+                drop(reply.send(compacted));
+                if broken {
+                    self.leaving = true;
+                }
+                Ok(())
+            }
             Stir::Wish(Some(Wish::Decide(cycle_id, by, answers, reply))) => {
                 let decided = self.session.decide(cycle_id, &by, answers).await;
                 let go = decided.is_ok() && self.session.question().is_none();
@@ -390,36 +466,55 @@ impl Driver {
         }
     }
 
-    /// Runs the turn until it is over or somebody must decide, and turns away what can't be done
-    /// meanwhile.
+    /// Runs the turn until it is over or somebody must decide.
     async fn turn(&mut self) -> Result<(), Error> {
         self.show(Activity::Running, None);
         let cancel = lock(&self.shared.stop).token();
-        let shared = Arc::clone(&self.shared);
         let turn = self.session.run(cancel);
-        tokio::pin!(turn);
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut turn => break outcome?,
-                wish = self.inbox.recv(), if !self.leaving => match wish {
-                    None | Some(Wish::Leave) => {
-                        self.leaving = true;
-                        lock(&shared.stop).cancel();
-                    }
-                    Some(Wish::TakeUp(reply)) => drop(reply.send(Err(Refusal::Busy))),
-                    Some(Wish::Decide(asked, _, _, reply)) => {
-                        let gone = Error::AlreadyDecided { asked, open: None };
-                        drop(reply.send(Err(Refusal::Session(gone))));
-                    }
-                },
-            }
-        };
+        let outcome = attend(turn, &self.shared, &mut self.inbox, &mut self.leaving).await?;
         if let TurnOutcome::Over(end, failure) = outcome {
             self.shared
                 .standing
                 .send_modify(|standing| standing.last = Some((end, failure)));
         }
         Ok(())
+    }
+
+    async fn compact(&mut self, focus: Option<String>) -> Result<Compacted, Refusal> {
+        *lock(&self.shared.stop) = CancelSource::new();
+        self.show(Activity::Running, None);
+        let cancel = lock(&self.shared.stop).token();
+        let compaction = self.session.compact(focus, cancel);
+        attend(compaction, &self.shared, &mut self.inbox, &mut self.leaving)
+            .await
+            .map_err(Refusal::Session)
+    }
+}
+
+/// Does `work` to its end and turns away what can't be done meanwhile. Leaving stops it.
+async fn attend<T>(
+    work: impl Future<Output = T>,
+    shared: &Shared,
+    inbox: &mut mpsc::Receiver<Wish>,
+    leaving: &mut bool,
+) -> T {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            wish = inbox.recv(), if !*leaving => match wish {
+                None | Some(Wish::Leave) => {
+                    *leaving = true;
+                    lock(&shared.stop).cancel();
+                }
+                Some(Wish::TakeUp(reply)) => drop(reply.send(Err(Refusal::Busy))),
+                Some(Wish::Compact(_, reply)) => drop(reply.send(Err(Refusal::Busy))),
+                Some(Wish::Decide(asked, _, _, reply)) => {
+                    let gone = Error::AlreadyDecided { asked, open: None };
+                    drop(reply.send(Err(Refusal::Session(gone))));
+                }
+            },
+        }
     }
 }
 

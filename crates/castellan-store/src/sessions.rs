@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use castellan_core::event::State;
+use castellan_core::event::{Purpose, State};
 use castellan_core::text::{plain, shorten};
 use castellan_core::{Event, Recorded, SessionId, Timestamp};
 
@@ -230,7 +230,11 @@ fn state_after(event: &Event) -> Option<State> {
     match event {
         Event::SessionStart { .. } => Some(State::Idle),
         Event::StateChange { state, .. } => Some(*state),
-        Event::UserTurn { .. } | Event::ModelRequest { .. } => Some(State::Thinking),
+        Event::UserTurn { .. }
+        | Event::ModelRequest {
+            purpose: Purpose::Turn,
+            ..
+        } => Some(State::Thinking),
         Event::ModelResponse { calls, .. } if calls.is_empty() => None,
         Event::ModelResponse { .. }
         | Event::ToolPrepared { .. }
@@ -245,6 +249,11 @@ fn state_after(event: &Event) -> Option<State> {
         | Event::StreamEnd { .. }
         | Event::Status { .. }
         | Event::Notice { .. }
+        | Event::ModelRequest {
+            purpose: Purpose::Summary,
+            ..
+        }
+        | Event::Compaction { .. }
         | Event::Error { .. }
         | Event::SessionEnd { .. } => None,
     }

@@ -5,19 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use castellan_core::Outcome;
-use castellan_core::caller::Surface;
 use castellan_core::tool::{
-    CallContext, DefaultDecision, Effect, Inspection, Report, SessionEffect, SessionView, ToolSpec,
-    TypedTool,
+    CallContext, Inspection, Report, SessionEffect, SessionView, ToolSpec, TypedTool,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
+use crate::blocking;
 use crate::file::diff::{self, CONTEXT, Region, Style};
 use crate::file::text::{Binary, Text};
-use crate::file::{self, Closed};
+use crate::file::{self, Closed, Place, Spelling, explain, shown, spec};
 
 /// Larger files are not compared: both are held in memory, cut into lines.
 const LARGEST: u64 = 32 * 1024 * 1024;
@@ -70,9 +68,8 @@ impl DiffFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::reading::<Params>(
             "diff_file",
-            DOMAIN,
             "Show a unified diff of two files, or of a file and a text",
             "Compare two text files, or a file and a text: a unified diff from path_a (old) to \
              path_b or content_b (new). Encodings and line ends are not part of the diff; where \
@@ -84,11 +81,6 @@ impl DiffFile {
             serde_json::json!({"path_a": "notes.md", "content_b": "# Notes\n", "context_lines": 1}),
         ];
         spec.preconditions = vec!["the paths name regular text files".to_owned()];
-        spec.effects = vec![Effect::ReadOnly];
-        spec.default = DefaultDecision::Allow;
-        spec.auto_in_task_agent = true;
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self { spec, closed }
     }
 }
@@ -128,35 +120,29 @@ impl TypedTool for DiffFile {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
-        let old = view.absolute(&params.path_a);
-        let new = params.path_b.as_ref().map(|path| view.absolute(path));
-        let closed = self.closed.clone();
-        let resolve = move |path: PathBuf| -> Result<PathBuf, Outcome> {
-            let path = file::resolve(&path)?;
-            closed.refuse(&path)?;
-            Ok(path)
-        };
+        let (old, new) = (params.path_a.clone(), params.path_b.clone());
+        let (cwd, closed) = (view.cwd.clone(), self.closed.clone());
         let work = move || {
+            let find = |path: PathBuf| {
+                Place::find(&cwd, &path, Spelling::Alike, &closed).map(|place| place.path)
+            };
             Ok(Plan {
-                old: resolve(old)?,
-                new: new.map(resolve).transpose()?,
+                old: find(old)?,
+                new: new.map(find).transpose()?,
             })
         };
         async move {
             for path in std::iter::once(&params.path_a).chain(&params.path_b) {
                 file::require_folder(path, view)?;
             }
-            let plan: Plan = tokio::task::spawn_blocking(work)
-                .await
-                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))
-                .flatten()?;
+            let plan: Plan = blocking("looking", work).await?;
             let other = params
                 .path_b
                 .as_ref()
-                .map_or_else(|| "a text".to_owned(), |path| path.display().to_string());
+                .map_or_else(|| "a text".to_owned(), |path| shown(path));
             let header = format!(
                 "compare {} with {other}{}",
-                params.path_a.display(),
+                shown(&params.path_a),
                 view.elsewhere(&params.path_a)
             );
             let mut inspection = Inspection::new("diff_file", header);
@@ -176,15 +162,10 @@ impl TypedTool for DiffFile {
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         let limit = context.view.result_limit;
-        let work = move || compare(&params, &plan, limit).unwrap_or_else(Report::from);
-        async move {
-            tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|error| {
-                    Outcome::failed(format!("comparing broke down: {error}"), "").into()
-                })
-        }
-        .boxed()
+        let work = move || compare(&params, &plan, limit);
+        blocking("comparing", work)
+            .map(|done| done.unwrap_or_else(Report::from))
+            .boxed()
     }
 }
 
@@ -196,10 +177,10 @@ struct Side {
 }
 
 fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
-    let name = path.display().to_string();
-    let mut opened = file::open(path)?;
+    let name = shown(path);
+    let mut opened = file::open_resolved(path)?;
     let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
-        .map_err(|error| Outcome::failed(format!("{name} can't be read: {error}"), ""))?;
+        .map_err(|error| explain(path, &error))?;
     let Some((bytes, mark)) = loaded else {
         let what = format!("{name} is larger than {LARGEST} bytes");
         return Err(Outcome::failed(what, "use `bash` with `diff` or `cmp`"));

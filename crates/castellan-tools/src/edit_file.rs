@@ -8,20 +8,19 @@ mod tolerant;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use castellan_core::caller::Surface;
 use castellan_core::tool::{
-    CallContext, Effect, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView,
-    ToolSpec, TypedTool,
+    CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
+    TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
+use crate::blocking;
 use crate::file::diff::Unified;
-use crate::file::text::{Binary, Splice, Text, spliced};
-use crate::file::{self, Addition, Closed};
+use crate::file::text::{Binary, Splice, Text, pieces};
+use crate::file::{self, Closed, Identity, Place, Spelling, explain, shown, spec};
 use change::{Change, Request};
 use locate::Which;
 
@@ -164,9 +163,8 @@ impl EditFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::writing::<Params>(
             "edit_file",
-            DOMAIN,
             "Replace text in a file, one place or several at once",
             "Replace exact text in a file that this session has read (read_file or diff_file). \
              old_string must be in the file once; near_line or replace_all say what to do where it \
@@ -186,9 +184,6 @@ impl EditFile {
             "the file is text and writable".to_owned(),
         ];
         spec.side_effects = vec!["the replaced places of the file are changed".to_owned()];
-        spec.effects = vec![Effect::Writes];
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self { spec, closed }
     }
 }
@@ -210,12 +205,16 @@ impl TypedTool for EditFile {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
-        let path = view.absolute(&params.path);
-        let (asked, seen, closed) = (params.clone(), view.seen.clone(), self.closed.clone());
+        let (asked, cwd, closed) = (params.clone(), view.cwd.clone(), self.closed.clone());
+        let seen = view.seen.clone();
         let work = move || {
-            let target = file::resolve(&path)?;
-            closed.refuse(&target)?;
-            let (bytes, before) = load(&target)?;
+            let place = Place::find(&cwd, &asked.path, Spelling::Alike, &closed)?;
+            let target = place.path;
+            let Loaded {
+                bytes,
+                mark: before,
+                ..
+            } = load(&target)?;
             let Some(known) = seen.get(&target) else {
                 // What can't be edited needs no reading first.
                 decode(&target, bytes)?;
@@ -226,12 +225,7 @@ impl TypedTool for EditFile {
         };
         async move {
             file::require_folder(&params.path, view)?;
-            let looked = tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|error| {
-                    Err(Outcome::failed(format!("looking broke down: {error}"), ""))
-                });
-            let (mut inspection, plan) = looked?;
+            let (mut inspection, plan) = blocking("looking", work).await?;
             inspection.header.push_str(&view.elsewhere(&params.path));
             Ok((inspection, plan))
         }
@@ -244,15 +238,10 @@ impl TypedTool for EditFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let work = move || edit(&params, plan, &context.left).unwrap_or_else(Report::from);
-        async move {
-            tokio::task::spawn_blocking(work)
-                .await
-                .unwrap_or_else(|error| {
-                    Outcome::failed(format!("editing broke down: {error}"), "").into()
-                })
-        }
-        .boxed()
+        let work = move || edit(&params, plan, &context.left);
+        blocking("editing", work)
+            .map(|done| done.unwrap_or_else(Report::from))
+            .boxed()
     }
 }
 
@@ -266,7 +255,7 @@ fn inspection(
     let text = decode(&target, bytes)?;
     let change = Change::of(&text, &params.requests()?)?;
     let diff = change.diff(&text, SHOWN);
-    let name = params.path.display();
+    let name = shown(&params.path);
     let header = match (change.replacements.len(), params.replace_all) {
         (count, Some(true)) => format!("edit {name}: replace all, {}", occurrences(count)),
         (1, _) => format!("edit {name}"),
@@ -310,29 +299,39 @@ fn occurrences(count: usize) -> String {
     }
 }
 
-/// The bytes of the file at `target`, and the mark of just these.
-fn load(target: &Path) -> Result<(Vec<u8>, FileMark), Outcome> {
-    let mut opened = file::open(target)?;
+/// What is in the file at `target`.
+struct Loaded {
+    bytes: Vec<u8>,
+    mark: FileMark,
+    identity: Identity,
+}
+
+fn load(target: &Path) -> Result<Loaded, Outcome> {
+    let mut opened = file::open_resolved(target)?;
     file::require_writable(target, &opened.metadata)?;
-    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST).map_err(|error| {
-        Outcome::failed(format!("{} can't be read: {error}", target.display()), "")
-    })?;
-    loaded.ok_or_else(|| {
-        let what = format!("{} is larger than {LARGEST} bytes", target.display());
-        Outcome::failed(what, "use `bash` with `sed`")
+    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
+        .map_err(|error| explain(target, &error))?;
+    let Some((bytes, mark)) = loaded else {
+        let what = format!("{} is larger than {LARGEST} bytes", shown(target));
+        return Err(Outcome::failed(what, "use `bash` with `sed`"));
+    };
+    Ok(Loaded {
+        bytes,
+        mark,
+        identity: Identity::of(&opened.metadata),
     })
 }
 
 fn decode(target: &Path, bytes: Vec<u8>) -> Result<Text, Outcome> {
     Text::decode(bytes).map_err(|Binary(kind)| {
-        let what = format!("{} is {kind}; edit_file changes text", target.display());
+        let what = format!("{} is {kind}; edit_file changes text", shown(target));
         Outcome::failed(what, "")
     })
 }
 
 /// An edit is made to what the model has read, so it must have read it.
 fn unread(target: &Path) -> Outcome {
-    let what = format!("this session has not read {}", target.display());
+    let what = format!("this session has not read {}", shown(target));
     Outcome::failed(what, "read it first with read_file or diff_file")
 }
 
@@ -341,67 +340,63 @@ fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), O
     if known == now {
         return Ok(());
     }
-    let sizes = if known.size == now.size {
-        format!("same size, {} bytes, other content", now.size)
-    } else {
-        format!("{} bytes then, {} bytes now", known.size, now.size)
-    };
-    let shown = target.display();
-    let what = format!("{shown} changed since this session last read it ({sizes})");
+    let what = format!(
+        "{} changed since this session last read it ({})",
+        shown(target),
+        file::difference(known, now)
+    );
     Err(Outcome::failed(what, "read it again and decide anew"))
 }
 
 fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
     let target = plan.target;
-    let (bytes, now) = load(&target)?;
+    let loaded = load(&target)?;
     // An earlier call of the same batch may have written it.
-    if now != plan.before && !left.has(&target, &now) {
+    if loaded.mark != plan.before && !left.has(&target, &loaded.mark) {
         let what = format!(
             "{} changed while the call waited; nothing was written",
-            target.display()
+            shown(&target)
         );
         return Err(Outcome::failed(what, "read it again and decide anew"));
     }
-    let (bytes, shown) = match plan.prepared {
-        Some((splices, shown)) if now == plan.before => (spliced(&bytes, &splices), shown),
+    let (mark, shown) = match plan.prepared {
+        Some((splices, shown)) if loaded.mark == plan.before => {
+            let content = pieces(&loaded.bytes, &splices);
+            let mark = file::replace(&target, &content, Some(&loaded.identity))?;
+            (mark, shown)
+        }
         _ => {
-            let text = decode(&target, bytes)?;
+            let text = decode(&target, loaded.bytes)?;
             let change = Change::of(&text, &params.requests()?)?;
+            let content = text.replaced(&change.replacements);
+            let mark = file::replace(&target, &[&content], Some(&loaded.identity))?;
             let shown = Shown {
                 places: change.replacements.len(),
                 diff: change.diff(&text, SHOWN),
                 notes: change.notes,
             };
-            (text.replaced(&change.replacements), shown)
+            (mark, shown)
         }
     };
-    file::save(&target, &bytes, Addition::Replace)?;
-    // It is written; that it can't be looked at again would be no failure to write it.
-    let mark = file::open(&target)
-        .ok()
-        .and_then(|mut opened| file::mark(&mut opened.file, &opened.metadata).ok());
     Ok(Report {
         outcome: Outcome::Done {
             output: answer(&target, &shown),
             effect: EffectStatus::Committed,
         },
         pictures: Vec::new(),
-        session: mark
-            .map(|mark| SessionEffect::FileSeen { path: target, mark })
-            .into_iter()
-            .collect(),
+        session: vec![SessionEffect::FileSeen { path: target, mark }],
     })
 }
 
-fn answer(target: &Path, shown: &Shown) -> String {
+fn answer(target: &Path, change: &Shown) -> String {
     let Shown {
         places,
         notes,
         diff,
-    } = shown;
+    } = change;
     let mut output = format!(
         "edited {} ({places} place{}, +{} -{} lines)\n",
-        target.display(),
+        shown(target),
         if *places == 1 { "" } else { "s" },
         diff.added,
         diff.removed,

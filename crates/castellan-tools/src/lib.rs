@@ -20,8 +20,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::Tool;
 use castellan_core::tool::Typed;
+use castellan_core::{Outcome, Tool};
 use castellan_host::shell::Shell;
 
 use crate::bash::Background;
@@ -79,6 +79,16 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
         Arc::new(Typed::new(diff_file::DiffFile::new(closed.clone()))),
         Arc::new(Typed::new(search::Search::new(closed))),
     ]
+}
+
+/// Runs work that may wait for a disk beside everything else.
+async fn blocking<T: Send + 'static>(
+    doing: &str,
+    work: impl FnOnce() -> Result<T, Outcome> + Send + 'static,
+) -> Result<T, Outcome> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Outcome::failed(format!("{doing} broke down: {error}"), "")))
 }
 
 /// The domain of these tools.

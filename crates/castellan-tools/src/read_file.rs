@@ -11,18 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use castellan_core::Outcome;
-use castellan_core::caller::Surface;
 use castellan_core::tool::{
-    CallContext, DefaultDecision, Effect, Inspection, Report, SessionEffect, SessionView, ToolSpec,
-    TypedTool,
+    CallContext, Inspection, Report, SessionEffect, SessionView, ToolSpec, TypedTool,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
+use crate::blocking;
 use crate::file::text::{Binary, Encoding, Extent, Transcoded, detect};
-use crate::file::{self, Closed, HASHED_UP_TO, Opened};
+use crate::file::{self, Closed, HASHED_UP_TO, Opened, Place, Spelling, shown, spec};
 use crate::parse::{self, Answer, Parser};
 use page::{Page, bounded_line, count_lines};
 use parsed::Shown;
@@ -67,9 +65,8 @@ impl ReadFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed, parser: Arc<dyn Parser>) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::reading::<Params>(
             "read_file",
-            DOMAIN,
             "Read a text file with numbered lines, or look at a picture",
             "Read a text file. Lines come back numbered, `NUMBER<tab>TEXT`; the numbers are not \
              part of the file. A long file comes in pages: the answer names the next offset. \
@@ -82,11 +79,6 @@ impl ReadFile {
             serde_json::json!({"path": "server.log", "offset": 1200, "limit": 100}),
         ];
         spec.preconditions = vec!["the path names a regular file".to_owned()];
-        spec.effects = vec![Effect::ReadOnly];
-        spec.default = DefaultDecision::Allow;
-        spec.auto_in_task_agent = true;
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self {
             spec,
             closed,
@@ -97,7 +89,7 @@ impl ReadFile {
 
 impl TypedTool for ReadFile {
     type Params = Params;
-    type Plan = PathBuf;
+    type Plan = Place;
 
     fn spec(&self) -> &ToolSpec {
         &self.spec
@@ -120,22 +112,17 @@ impl TypedTool for ReadFile {
         &'a self,
         params: &'a Params,
         view: &'a SessionView,
-    ) -> BoxFuture<'a, Result<(Inspection, PathBuf), Outcome>> {
-        let path = view.absolute(&params.path);
+    ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
+        let (cwd, path, closed) = (view.cwd.clone(), params.path.clone(), self.closed.clone());
+        let find = move || Place::find(&cwd, &path, Spelling::Alike, &closed);
         async move {
             file::require_folder(&params.path, view)?;
-            let resolved = tokio::task::spawn_blocking(move || file::resolve(&path)).await;
-            let path = resolved
-                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
-            self.closed.refuse(&path)?;
-            let header = format!(
-                "read {}{}",
-                params.path.display(),
-                view.elsewhere(&params.path)
-            );
+            let place = blocking("looking", find).await?;
+            let elsewhere = view.elsewhere(&params.path);
+            let header = format!("read {}{elsewhere}", shown(&params.path));
             let mut inspection = Inspection::new("read_file", header);
-            inspection.paths = vec![path.clone()];
-            Ok((inspection, path))
+            inspection.paths = vec![place.path.clone()];
+            Ok((inspection, place))
         }
         .boxed()
     }
@@ -143,51 +130,45 @@ impl TypedTool for ReadFile {
     fn execute(
         self: Arc<Self>,
         params: Params,
-        path: PathBuf,
+        place: Place,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         async move {
-            let place = path.clone();
-            let format = match blocking(move || parsed::format_of(&place)).await {
+            let path = place.path.clone();
+            let look = move || parsed::format_of(&path);
+            let format = match blocking("reading", look).await {
                 Ok(format) => format,
                 Err(outcome) => return outcome.into(),
             };
             let answer = match format {
                 Some(format) => {
-                    let cancel = context.cancel.clone();
-                    Some(self.parser.parse(format, path.clone(), cancel).await)
+                    let (path, cancel) = (place.path.clone(), context.cancel.clone());
+                    Some(self.parser.parse(format, path, cancel).await)
                 }
                 None => None,
             };
             let limit = context.view.result_limit;
-            let page = move || page(&params, &path, limit, answer);
-            blocking(page).await.unwrap_or_else(Report::from)
+            let page = move || page(&params, &place, limit, answer);
+            blocking("reading", page).await.unwrap_or_else(Report::from)
         }
         .boxed()
     }
 }
 
-/// Runs what touches the disk where it holds up nothing else.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Outcome> + Send + 'static,
-) -> Result<T, Outcome> {
-    let broken = |error| Outcome::failed(format!("reading broke down: {error}"), "");
-    tokio::task::spawn_blocking(work).await.map_err(broken)?
-}
-
 fn page(
     params: &Params,
-    path: &Path,
+    place: &Place,
     result_limit: usize,
     answer: Option<Result<Answer, String>>,
 ) -> Result<Report, Outcome> {
-    let opened = file::open(path)?;
-    let shown = opened.path.display().to_string();
-    match answer {
+    let opened = file::open_resolved(&place.path)?;
+    let read = match answer {
         Some(answer) => special(params, opened, result_limit, answer),
         None => pages(params, opened, result_limit),
-    }
-    .map_err(|error| Outcome::failed(format!("{shown} can't be read: {error}"), ""))
+    };
+    let mut report = read.map_err(|error| file::explain(&place.path, &error))?;
+    report.outcome = place.noted(report.outcome);
+    Ok(report)
 }
 
 /// A file that was parsed.
@@ -207,14 +188,14 @@ fn special(
         path: path.clone(),
         mark,
     }];
-    let shown = match answer {
+    let told = match answer {
         Ok(answer) => parsed::shown(&path, bytes, answer),
         Err(reason) => Ok(Shown::Told(
-            format!("({}, {size} bytes, is not shown: {reason})", path.display()),
+            format!("({}, {size} bytes, is not shown: {reason})", shown(&path)),
             None,
         )),
     };
-    Ok(match shown {
+    Ok(match told {
         Err(outcome) => outcome.into(),
         Ok(Shown::Told(text, picture)) => Report {
             outcome: Outcome::read(text),
@@ -263,7 +244,7 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         mark,
     }];
     if size == 0 {
-        let outcome = Outcome::read(format!("({} is empty: 0 bytes)", path.display()));
+        let outcome = Outcome::read(format!("({} is empty: 0 bytes)", shown(&path)));
         return Ok(Report {
             outcome,
             session: seen,
@@ -275,7 +256,7 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         Err(Binary(kind)) => {
             let text = format!(
                 "({} is {kind}, {size} bytes; it is not shown as text)",
-                path.display()
+                shown(&path)
             );
             return Ok(Outcome::read(text).into());
         }

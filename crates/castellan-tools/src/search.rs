@@ -18,18 +18,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::Outcome;
-use castellan_core::caller::Surface;
 use castellan_core::text::shorten;
-use castellan_core::tool::{
-    CallContext, DefaultDecision, Effect, Inspection, Report, SessionView, ToolSpec, TypedTool,
-};
+use castellan_core::tool::{CallContext, Inspection, Report, SessionView, ToolSpec, TypedTool};
 use futures::future::{BoxFuture, Either, FutureExt as _, select};
 use grep_regex::RegexMatcher;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
-use crate::file::{self, Closed};
+use crate::blocking;
+use crate::file::{self, Closed, Place, Spelling, spec};
 
 use answer::{Answer, NOTES};
 use glob::Filter;
@@ -66,6 +63,8 @@ pub struct Params {
     /// Lines to show around each hit, 0 to 10. Default 0.
     #[schemars(range(min = 0, max = 10))]
     context: Option<i64>,
+    /// Only the paths of files with hits, each with how many lines match. Not with context.
+    files_only: Option<bool>,
     /// Search ignored and hidden files too. Default false.
     include_ignored: Option<bool>,
 }
@@ -73,7 +72,7 @@ pub struct Params {
 /// Where and for what to search.
 #[derive(Debug)]
 pub struct Plan {
-    root: PathBuf,
+    place: Place,
     is_file: bool,
     matcher: RegexMatcher,
     filter: Filter,
@@ -90,15 +89,14 @@ impl Search {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::reading::<Params>(
             "search",
-            DOMAIN,
             "Search files for a regex",
             "Search a file or the files of a folder for a regex. Hits come back as \
              `PATH:LINE: TEXT`, sorted by path; with `context`, lines around them as \
-             `PATH-LINE- TEXT`. Files that .gitignore or .ignore names and hidden files are \
-             skipped, with or without a repository, unless `path` names them or `include_ignored` \
-             is set; a glob such as `.env*` finds hidden files; `.git` is entered only where `path` \
+             `PATH-LINE- TEXT`; with `files_only`, only `PATH: COUNT`. Files that .gitignore or \
+             .ignore names and hidden files are skipped, with or without a repository, unless \
+             `path` names them or `include_ignored` is set; a glob such as `.env*` finds hidden files; `.git` is entered only where `path` \
              names it. Links are not followed, binary files are named but not shown. The answer \
              says how much was searched and what was not.",
         );
@@ -109,13 +107,9 @@ impl Search {
                 "query": "todo|fixme", "path": "src", "case": "insensitive", "glob": "*.rs,*.toml",
                 "context": 2,
             }),
+            serde_json::json!({"query": "deprecated", "files_only": true}),
         ];
         spec.preconditions = vec!["the path names a regular file or a folder".to_owned()];
-        spec.effects = vec![Effect::ReadOnly];
-        spec.default = DefaultDecision::Allow;
-        spec.auto_in_task_agent = true;
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self { spec, closed }
     }
 }
@@ -136,6 +130,12 @@ impl TypedTool for Search {
                     "it is a number of lines from 0 to 10; `read_file` shows more",
                 ));
             }
+            Some(1..) if params.files_only == Some(true) => {
+                return Err(Outcome::invalid(
+                    "`files_only` shows no lines, so there is no `context` to show",
+                    "give one of them",
+                ));
+            }
             _ => {}
         }
         pattern::parse(&params.query)
@@ -150,17 +150,15 @@ impl TypedTool for Search {
         async move {
             let place = params.path.as_deref().unwrap_or(Path::new("."));
             file::require_folder(place, view)?;
-            let planned = tokio::task::spawn_blocking(move || plan(&wanted, &cwd, &closed)).await;
-            let plan = planned
-                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
+            let plan = blocking("looking", move || plan(&wanted, &cwd, &closed)).await?;
             let header = format!(
                 "search {}{} for {}",
-                place.display(),
+                file::shown(place),
                 view.elsewhere(place),
                 shorten(&params.query, 100)
             );
             let mut inspection = Inspection::new("search", header);
-            inspection.paths = vec![plan.root.clone()];
+            inspection.paths = vec![plan.place.path.clone()];
             inspection.deadline = Some(TIME + ENDING);
             Ok((inspection, plan))
         }
@@ -177,8 +175,8 @@ impl TypedTool for Search {
             let stop = Arc::new(Stop::default());
             let limit = context.view.result_limit;
             let (seen, closed) = (Arc::clone(&stop), self.closed.clone());
-            let mut work =
-                tokio::task::spawn_blocking(move || search(&params, &plan, &closed, limit, &seen));
+            let work = move || Ok(search(&params, &plan, &closed, limit, &seen));
+            let mut work = std::pin::pin!(blocking("searching", work));
             let over = select(context.cancel.clone(), context.clock.sleep(TIME));
             let done = match select(&mut work, over).await {
                 Either::Left((done, _)) => done,
@@ -190,10 +188,7 @@ impl TypedTool for Search {
                     work.await
                 }
             };
-            done.unwrap_or_else(|error| {
-                Outcome::failed(format!("searching broke down: {error}"), "")
-            })
-            .into()
+            done.unwrap_or_else(|broken| broken).into()
         }
         .boxed()
     }
@@ -213,9 +208,8 @@ fn plan(params: &Params, cwd: &Path, closed: &Closed) -> Result<Plan, Outcome> {
     let given = params.path.as_deref().unwrap_or(Path::new(""));
     let matcher = pattern::compile(&params.query, params.case)?;
     let mut filter = Filter::new(params.glob.as_deref().unwrap_or_default())?;
-    let path = cwd.join(given);
-    let root = file::resolve(&path)?;
-    closed.refuse(&root)?;
+    let place = Place::find(cwd, given, Spelling::Alike, closed)?;
+    let (path, root) = (cwd.join(given), &place.path);
     // Not opened: a FIFO would have to be waited for.
     let metadata = root
         .symlink_metadata()
@@ -226,7 +220,7 @@ fn plan(params: &Params, cwd: &Path, closed: &Closed) -> Result<Plan, Outcome> {
     let base = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
     filter.set_below(root.strip_prefix(&base).ok());
     Ok(Plan {
-        root,
+        place,
         is_file: !metadata.is_dir(),
         matcher,
         filter,
@@ -236,6 +230,7 @@ fn plan(params: &Params, cwd: &Path, closed: &Closed) -> Result<Plan, Outcome> {
 fn search(params: &Params, plan: &Plan, closed: &Closed, limit: usize, stop: &Stop) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(THREADS);
+    let root = &plan.place.path;
     let found = if plan.is_file {
         // A path that was named is always searched.
         Found {
@@ -244,7 +239,7 @@ fn search(params: &Params, plan: &Plan, closed: &Closed, limit: usize, stop: &St
         }
     } else {
         let ground = Ground {
-            root: &plan.root,
+            root,
             filter: &plan.filter,
             closed,
             everything: params.include_ignored == Some(true),
@@ -256,17 +251,19 @@ fn search(params: &Params, plan: &Plan, closed: &Closed, limit: usize, stop: &St
     let context = params.context.unwrap_or_default();
     let manner = Manner {
         context: usize::try_from(context).unwrap_or_default(),
+        width: pattern::width(&params.query),
         bytes: room as u64,
+        files_only: params.files_only == Some(true),
         named: plan.is_file,
         threads,
     };
-    let mut scanned = scan::scan(&plan.root, &found.files, &plan.matcher, manner, stop);
+    let mut scanned = scan::scan(root, &found.files, &plan.matcher, manner, stop);
     let mut query = params.query.clone();
     let mut note = None;
     if let Some(translated) = pattern::basic_alternation(&params.query) {
         let nothing = scanned.matches == 0 && !scanned.partial;
         if nothing && let Ok(matcher) = pattern::compile(&translated, params.case) {
-            scanned = scan::scan(&plan.root, &found.files, &matcher, manner, stop);
+            scanned = scan::scan(root, &found.files, &matcher, manner, stop);
             note = Some(format!(
                 "in this dialect `\\|` is the character `|`, and `{query}` matched nothing; \
                  searched for the alternation `{translated}` instead"
@@ -280,7 +277,7 @@ fn search(params: &Params, plan: &Plan, closed: &Closed, limit: usize, stop: &St
         note = Some(r"`\\|` is a backslash and then alternation; alternation alone is `|`".into());
     }
     let given = params.path.as_deref().unwrap_or(Path::new(""));
-    Answer {
+    let answer = Answer {
         query: &query,
         note,
         shown: given.strip_prefix(".").unwrap_or(given),
@@ -290,6 +287,8 @@ fn search(params: &Params, plan: &Plan, closed: &Closed, limit: usize, stop: &St
         seconds: TIME.as_secs(),
         room,
         context: context > 0,
-    }
-    .outcome()
+        files_only: manner.files_only,
+        glob: params.glob.as_deref().filter(|_| !plan.is_file),
+    };
+    plan.place.noted(answer.outcome())
 }

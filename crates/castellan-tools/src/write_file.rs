@@ -4,20 +4,19 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use castellan_core::caller::Surface;
 use castellan_core::text::shorten;
 use castellan_core::tool::{
-    CallContext, Effect, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView,
-    ToolSpec, TypedTool,
+    CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
+    TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
+use crate::blocking;
 use crate::file::text::{Encoding, Extent, LineEnds, Text, Unencodable, detect};
-use crate::file::{self, Addition, Closed, Problem};
+use crate::file::{self, Closed, Identity, Place, Problem, Spelling, explain, shown, spec};
 
 /// How much of the content a preview shows, in characters.
 const PREVIEWED: usize = 2000;
@@ -66,9 +65,8 @@ impl WriteFile {
     /// The tool, which doesn't enter what is `closed`.
     #[must_use]
     pub fn new(closed: Closed) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = spec::writing::<Params>(
             "write_file",
-            DOMAIN,
             "Create a file, replace its content, or append to it",
             "Write a file: create it, replace its whole content, or append. Folders on the way are \
              created. Links are followed; mode and owner of an existing file stay. A file that \
@@ -83,9 +81,6 @@ impl WriteFile {
             "an existing file is writable and unchanged since this session read it".to_owned(),
         ];
         spec.side_effects = vec!["the file has the new content".to_owned()];
-        spec.effects = vec![Effect::Writes];
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
         Self { spec, closed }
     }
 }
@@ -103,13 +98,15 @@ impl TypedTool for WriteFile {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
-        let path = view.absolute(&params.path);
+        let (cwd, path, closed) = (view.cwd.clone(), params.path.clone(), self.closed.clone());
+        let look = move || {
+            let target = Place::find(&cwd, &path, Spelling::Same, &closed)?.path;
+            let before = look_at(&target)?.map(|there| there.mark);
+            Ok((target, before))
+        };
         async move {
             file::require_folder(&params.path, view)?;
-            let looked = tokio::task::spawn_blocking(move || look(&path)).await;
-            let (target, before) = looked
-                .map_err(|error| Outcome::failed(format!("looking broke down: {error}"), ""))??;
-            self.closed.refuse(&target)?;
+            let (target, before) = blocking("looking", look).await?;
             let known = view.seen.get(&target);
             if params.mode == Mode::Overwrite
                 && let (Some(known), Some(before)) = (known, &before)
@@ -129,7 +126,7 @@ impl TypedTool for WriteFile {
             };
             let bytes = params.content.len();
             let place = view.elsewhere(&params.path);
-            let header = format!("{action} {} ({bytes} bytes){place}", params.path.display());
+            let header = format!("{action} {} ({bytes} bytes){place}", shown(&params.path));
             let mut inspection = Inspection::new(label, header);
             inspection.paths = vec![target.clone()];
             inspection.preview = Preview::File {
@@ -155,101 +152,117 @@ impl TypedTool for WriteFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        async move {
-            tokio::task::spawn_blocking(move || write(&params, &plan, &context.left))
-                .await
-                .unwrap_or_else(|error| {
-                    Outcome::failed(format!("writing broke down: {error}"), "").into()
-                })
-        }
-        .boxed()
+        let work = move || write(&params, &plan, &context.view, &context.left);
+        blocking("writing", work)
+            .map(|done| done.unwrap_or_else(Report::from))
+            .boxed()
     }
 }
 
-/// Where the path leads and what is there.
-fn look(path: &Path) -> Result<(PathBuf, Option<FileMark>), Outcome> {
-    let target = file::resolve(path)?;
-    match file::open(&target) {
+/// What is in a file.
+struct There {
+    mark: FileMark,
+    identity: Identity,
+}
+
+/// What is at a path that was resolved before.
+fn look_at(target: &Path) -> Result<Option<There>, Outcome> {
+    match file::open_resolved(target) {
         Ok(mut opened) => {
-            let mark = file::mark(&mut opened.file, &opened.metadata).map_err(|error| {
-                Outcome::failed(format!("{} can't be read: {error}", target.display()), "")
-            })?;
-            Ok((target, Some(mark)))
+            let mark = file::mark(&mut opened.file, &opened.metadata)
+                .map_err(|error| explain(target, &error))?;
+            let identity = Identity::of(&opened.metadata);
+            Ok(Some(There { mark, identity }))
         }
-        Err(Problem::Missing(_)) => Ok((target, None)),
+        Err(Problem::Missing(_)) => {
+            file::require_unmoved(target)?;
+            Ok(None)
+        }
         Err(problem) => Err(problem.into()),
     }
 }
 
 fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcome {
-    let sizes = if before.size == now.size {
-        format!("same size, {} bytes, other content", now.size)
-    } else {
-        format!("{} bytes then, {} bytes now", before.size, now.size)
-    };
     Outcome::failed(
         format!(
-            "{} changed {when} ({sizes}); nothing was written",
-            target.display()
+            "{} changed {when} ({}); nothing was written",
+            shown(target),
+            file::difference(before, now)
         ),
         "read it again and decide anew",
     )
 }
 
-fn write(params: &Params, plan: &Plan, left: &Left) -> Report {
-    let attempt = || -> Result<Report, Outcome> {
-        let now = look(&plan.target)?.1;
-        // An earlier call of the same batch may have written it; adding to a file needs no more
-        // than that it is there.
-        let expected = now.as_ref().is_some_and(|now| left.has(&plan.target, now));
-        match (&plan.before, &now) {
-            _ if expected || params.mode == Mode::Append => {}
-            (Some(before), Some(now)) if before != now => {
-                return Err(stale(&plan.target, "while the call waited", before, now));
-            }
-            (None, Some(_)) => {
-                let what = format!("{} appeared while the call waited", plan.target.display());
-                return Err(Outcome::failed(what, "read it and decide anew"));
-            }
-            _ => {}
+fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Result<Report, Outcome> {
+    let target = &plan.target;
+    let there = look_at(target)?;
+    let now = there.as_ref().map(|there| &there.mark);
+    // An earlier call of the same batch may have written it; adding to a file needs no more than
+    // that it is there.
+    let expected = now.is_some_and(|now| left.has(target, now));
+    match (&plan.before, now) {
+        _ if expected || params.mode == Mode::Append => {}
+        (Some(before), Some(now)) if before != now => {
+            return Err(stale(target, "while the call waited", before, now));
         }
-        let Bytes {
-            bytes,
-            addition,
-            note,
-        } = content(params, plan, now.is_some())?;
-        file::save(&plan.target, &bytes, addition)?;
-        // It is written; that it can't be looked at again would be no failure to write it.
-        let mark = look(&plan.target).ok().and_then(|(_, mark)| mark);
-        let done = match (now.is_some(), addition) {
-            (false, _) => "created",
-            (true, Addition::Replace) => "replaced the content of",
-            (true, Addition::Append) => "appended to",
-        };
-        let size = mark.as_ref().map_or(bytes.len() as u64, |mark| mark.size);
-        let output = format!("{done} {} ({size} bytes now{note})", plan.target.display());
-        Ok(Report {
-            outcome: Outcome::Done {
-                output,
-                effect: EffectStatus::Committed,
-            },
-            pictures: Vec::new(),
-            session: mark
-                .map(|mark| SessionEffect::FileSeen {
-                    path: plan.target.clone(),
-                    mark,
-                })
-                .into_iter()
-                .collect(),
-        })
+        (None, Some(_)) => {
+            let what = format!("{} appeared while the call waited", shown(target));
+            return Err(Outcome::failed(what, "read it and decide anew"));
+        }
+        _ => {}
+    }
+    let Bytes { bytes, note } = content(params, plan, now.is_some())?;
+    let (done, size, mark) = match (&there, params.mode) {
+        (Some(there), Mode::Append) => {
+            file::append(target, &bytes)?;
+            let known = expected || view.seen.get(target) == Some(&there.mark);
+            let mark = known.then(|| grown(target, &there.mark, &bytes)).flatten();
+            ("appended to", there.mark.size + bytes.len() as u64, mark)
+        }
+        (there, _) => {
+            let before = there.as_ref().map(|there| &there.identity);
+            let mark = file::replace(target, &[&bytes], before)?;
+            let done = match there {
+                Some(_) => "replaced the content of",
+                None => "created",
+            };
+            (done, bytes.len() as u64, Some(mark))
+        }
     };
-    attempt().unwrap_or_else(Report::from)
+    let output = format!("{done} {} ({size} bytes now{note})", shown(target));
+    let path = target.clone();
+    Ok(Report {
+        outcome: Outcome::Done {
+            output,
+            effect: EffectStatus::Committed,
+        },
+        pictures: Vec::new(),
+        session: mark
+            .map(|mark| SessionEffect::FileSeen { path, mark })
+            .into_iter()
+            .collect(),
+    })
 }
 
-/// What to write, and how.
+/// The mark of a file that was `before` and to which only `added` has been added since; `None`
+/// where more has happened to it, which nobody has read.
+fn grown(target: &Path, before: &FileMark, added: &[u8]) -> Option<FileMark> {
+    let mut opened = file::open_resolved(target).ok()?;
+    let size = before.size + added.len() as u64;
+    if opened.metadata.len() != size {
+        return None;
+    }
+    if size > file::HASHED_UP_TO {
+        return file::mark(&mut opened.file, &opened.metadata).ok();
+    }
+    let (bytes, mark) = file::load(&mut opened.file, &opened.metadata, size).ok()??;
+    let old = bytes.strip_suffix(added)?;
+    (file::mark_of(old) == *before).then_some(mark)
+}
+
+/// What to write.
 struct Bytes {
     bytes: Vec<u8>,
-    addition: Addition,
     /// What was kept of how the file is text, or not; may be empty.
     note: String,
 }
@@ -257,34 +270,28 @@ struct Bytes {
 /// The bytes to write. Encoding, byte order mark and CRLF line ends of the file stay: models never
 /// see them, so they can't send them back.
 fn content(params: &Params, plan: &Plan, exists: bool) -> Result<Bytes, Outcome> {
-    let addition = match params.mode {
-        Mode::Append => Addition::Append,
-        Mode::Overwrite => Addition::Replace,
-    };
     let plain = |note: &str| Bytes {
         bytes: params.content.clone().into_bytes(),
-        addition,
         note: note.to_owned(),
     };
     let Some(text) = (if exists {
-        present(plan, addition)?
+        present(&plan.target, params.mode)?
     } else {
         None
     }) else {
         return Ok(plain(""));
     };
-    let made = match addition {
-        Addition::Append => text.added(&params.content),
-        Addition::Replace => text.rewritten(&params.content),
+    let made = match params.mode {
+        Mode::Append => text.added(&params.content),
+        Mode::Overwrite => text.rewritten(&params.content),
     };
     match made {
         Ok(bytes) => Ok(Bytes {
             note: kept(&text),
             bytes,
-            addition,
         }),
         // A whole new text may be in another encoding, but not one that has lost what was there.
-        Err(_) if addition == Addition::Replace && !params.content.contains('\u{fffd}') => {
+        Err(_) if params.mode == Mode::Overwrite && !params.content.contains('\u{fffd}') => {
             Ok(plain(&format!(
                 "; it was {} and is UTF-8 now",
                 text.encoding().name()
@@ -315,24 +322,19 @@ fn kept(text: &Text) -> String {
 
 /// The text of the file as it is, or of its beginning; `None` where it is no text, or so large
 /// that its beginning must do and doesn't.
-fn present(plan: &Plan, addition: Addition) -> Result<Option<Text>, Outcome> {
-    let opened = file::open(&plan.target)?;
-    let limit = match addition {
-        Addition::Replace => REWRITTEN,
+fn present(target: &Path, mode: Mode) -> Result<Option<Text>, Outcome> {
+    let opened = file::open_resolved(target)?;
+    let limit = match mode {
+        Mode::Overwrite => REWRITTEN,
         // Adding to a file must not cost more the longer it is.
-        Addition::Append => SNIFFED,
+        Mode::Append => SNIFFED,
     };
     let mut bytes = Vec::new();
     opened
         .file
         .take(limit)
         .read_to_end(&mut bytes)
-        .map_err(|error| {
-            Outcome::failed(
-                format!("{} can't be read: {error}", plan.target.display()),
-                "",
-            )
-        })?;
+        .map_err(|error| explain(target, &error))?;
     if bytes.len() as u64 == limit {
         let whole = match detect(&bytes, Extent::Beginning) {
             Ok((Encoding::Utf16Le | Encoding::Utf16Be, _)) => bytes.len() - bytes.len() % 2,

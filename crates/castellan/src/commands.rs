@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
 pub(crate) mod audit;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exec;
+pub(crate) mod export;
 pub(crate) mod grants;
 pub(crate) mod sessions;
 pub(crate) mod tools;

@@ -46,11 +46,24 @@ pub(crate) struct Config {
 pub(crate) struct SessionConfig {
     /// How often a turn may ask the model.
     pub(crate) max_turns: u32,
+    /// How many tokens a turn may use, read and written together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_turn_tokens: Option<u64>,
+    /// How many tokens a whole session may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_session_tokens: Option<u64>,
+    /// At which part of the context window the conversation is made shorter.
+    pub(crate) compact_at: f64,
 }
 
 impl Default for SessionConfig {
     fn default() -> Self {
-        Self { max_turns: 50 }
+        Self {
+            max_turns: 50,
+            max_turn_tokens: None,
+            max_session_tokens: None,
+            compact_at: 0.8,
+        }
     }
 }
 
@@ -111,11 +124,27 @@ pub(crate) struct ModelConfig {
     pub(crate) api_key_env: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) context_window: Option<u64>,
+    /// What it costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) price: Option<PriceConfig>,
     #[serde(default)]
     pub(crate) capabilities: Capabilities,
     /// Merged into every request body.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) extra_body: Map<String, Value>,
+}
+
+/// What a million tokens cost, in any one currency.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PriceConfig {
+    /// Those read.
+    pub(crate) input: f64,
+    /// Those written.
+    pub(crate) output: f64,
+    /// Those read from the provider's cache; as others read where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cached_input: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +229,14 @@ impl Config {
             ("tools.parallel", config.tools.parallel as u64),
             ("session.max_turns", u64::from(config.session.max_turns)),
             (
+                "session.max_turn_tokens",
+                config.session.max_turn_tokens.unwrap_or(1),
+            ),
+            (
+                "session.max_session_tokens",
+                config.session.max_session_tokens.unwrap_or(1),
+            ),
+            (
                 "tools.approval_timeout",
                 config.tools.approval_timeout.unwrap_or(1),
             ),
@@ -212,6 +249,7 @@ impl Config {
                 });
             }
         }
+        config.require_sensible_limits()?;
         for pattern in &config.tools.environment {
             if let Some(hint) = unfit(pattern) {
                 return Err(Problem {
@@ -221,6 +259,33 @@ impl Config {
             }
         }
         Ok(config)
+    }
+
+    /// Refuses parts and prices that are none.
+    fn require_sensible_limits(&self) -> Result<(), Problem> {
+        if !COMPACT_AT.contains(&self.session.compact_at) {
+            return Err(Problem {
+                what: format!("`session.compact_at` is {}", self.session.compact_at),
+                hint: format!(
+                    "it is a part of the context window, from {} to {}",
+                    COMPACT_AT.start(),
+                    COMPACT_AT.end()
+                ),
+            });
+        }
+        for (name, model) in &self.models {
+            let prices = model
+                .price
+                .into_iter()
+                .flat_map(|price| [Some(price.input), Some(price.output), price.cached_input]);
+            if prices.flatten().any(|price| !(0.0..1e6).contains(&price)) {
+                return Err(Problem {
+                    what: format!("a price of [models.{name}.price] is none"),
+                    hint: "it is what a million tokens cost, such as 2.50".to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The configuration as TOML, without any key.
@@ -241,6 +306,8 @@ impl Config {
     }
 }
 
+/// Below this a conversation would be made shorter all the time.
+const COMPACT_AT: std::ops::RangeInclusive<f64> = 0.1..=1.0;
 /// What to write instead of a pattern that names no variable.
 fn unfit(pattern: &str) -> Option<&'static str> {
     let name = pattern.strip_suffix('*').unwrap_or(pattern);
@@ -384,6 +451,33 @@ mod tests {
         );
         let none = Config::parse("[models.a]\nbase_url = \"http://x\"\n").unwrap();
         assert_eq!(none.models["a"].capabilities.send_reasoning, None);
+    }
+
+    #[test]
+    fn limits_and_prices_that_make_no_sense_are_refused() {
+        for (text, named) in [
+            (
+                "[session]\nmax_turn_tokens = 0\n",
+                "session.max_turn_tokens",
+            ),
+            ("[session]\ncompact_at = 0.01\n", "0.1 to 1"),
+            ("[session]\ncompact_at = nan\n", "session.compact_at"),
+            (
+                "[models.a]\nbase_url = \"http://x\"\n[models.a.price]\ninput = -1\noutput = 1\n",
+                "[models.a.price]",
+            ),
+            (
+                "[models.a]\nbase_url = \"http://x\"\n[models.a.price]\ninput = 1.0\n",
+                "output",
+            ),
+        ] {
+            assert!(problem(text).contains(named), "{}", problem(text));
+        }
+        let text = "[session]\nmax_session_tokens = 1000000\ncompact_at = 1\n[models.a]\n\
+                    base_url = \"http://x\"\nprice = {input = 3, output = 15.0}\n";
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.session.max_session_tokens, Some(1_000_000));
+        assert!(config.shown().unwrap().contains("output = 15.0"));
     }
 
     #[test]

@@ -113,6 +113,8 @@ impl From<castellan_runtime::Error> for CommandError {
                     .hint(format!("say something: castellan exec --resume {id} \"…\""))
             }
             error @ (castellan_runtime::Error::NoBeginning(_)
+            | castellan_runtime::Error::NothingToCompact(_)
+            | castellan_runtime::Error::Stopped
             | castellan_runtime::Error::AlreadyDecided { .. }
             | castellan_runtime::Error::NotOffered { .. }) => Self::failed(error),
         }

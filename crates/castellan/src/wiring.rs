@@ -1,11 +1,12 @@
 //! Wires the rooms together.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::secret::Redaction;
-use castellan_core::{Clock, Ids};
+use castellan_core::{Clock, Ids, Model};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
 use castellan_gate::hooks::HookList;
 use castellan_gate::{Catalog, Guards, Permission};
@@ -14,7 +15,7 @@ use castellan_host::shell::{HelperCommand, Shell};
 use castellan_host::{Environment, Sandbox, SystemClock, SystemIds};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
-use castellan_runtime::{Parts, catalog};
+use castellan_runtime::{Limits, Parts, Price, catalog};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
 use castellan_tools::bash::Background;
@@ -22,7 +23,8 @@ use castellan_tools::file::Closed;
 use castellan_tools::parse::Parser;
 use castellan_tools::parse::child::Child;
 
-use crate::config::{Config, RulesInProject, Synchronous};
+use crate::cli::SessionArgs;
+use crate::config::{Config, ModelConfig, PriceConfig, RulesInProject, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::Chosen;
@@ -84,6 +86,12 @@ impl World {
     /// a line that says what encloses them.
     pub(crate) async fn demand_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
         self.enclose().await;
+        self.require_sandbox(workspace)
+    }
+
+    /// Makes sure that what is required is there, once [`enclose`](Self::enclose) has looked.
+    /// Returns a line that says what encloses commands in `workspace`.
+    pub(crate) fn require_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
         let sandbox = self.shell.sandbox();
         sandbox.demand(workspace).map_err(|error| {
             CommandError::failed(error)
@@ -110,8 +118,28 @@ impl World {
             .to_owned()
     }
 
+    /// The folder a new session works in: `wanted`, or where the program was started.
+    ///
+    /// # Errors
+    /// Wrong usage, where it is no folder.
+    pub(crate) fn working_folder(&self, wanted: Option<&Path>) -> Result<PathBuf, CommandError> {
+        let here = self.environment.cwd();
+        let folder = wanted.map_or_else(|| here.to_owned(), |folder| here.join(folder));
+        match folder.canonicalize() {
+            Ok(folder) if folder.is_dir() => Ok(folder),
+            Ok(folder) => Err(CommandError::usage(format!(
+                "{} is not a folder",
+                folder.display()
+            ))),
+            Err(error) => Err(CommandError::usage(format!(
+                "the working folder {} can't be used: {error}",
+                folder.display()
+            ))),
+        }
+    }
+
     /// The secrets this process knows.
-    fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
+    pub(crate) fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
         let configured = self
             .config
             .models
@@ -126,6 +154,51 @@ impl World {
         )
     }
 
+    /// How much turns and sessions may use, as configured.
+    pub(crate) const fn limits(&self) -> Limits {
+        let session = &self.config.session;
+        Limits {
+            max_turns: session.max_turns,
+            turn_tokens: session.max_turn_tokens,
+            session_tokens: session.max_session_tokens,
+        }
+    }
+
+    /// How much a session may use: as asked for here, else as configured.
+    pub(crate) fn limits_of(&self, asked: &SessionArgs) -> Limits {
+        let configured = self.limits();
+        Limits {
+            max_turns: asked.max_turns.unwrap_or(configured.max_turns),
+            turn_tokens: asked.max_turn_tokens.or(configured.turn_tokens),
+            session_tokens: asked.max_session_tokens.or(configured.session_tokens),
+        }
+    }
+
+    /// What models cost, by their names at their servers. A configured model without such a name has
+    /// the one its server listed, if it is the one in use.
+    fn prices(&self, model: &dyn Model) -> BTreeMap<String, Price> {
+        let info = model.info();
+        let named = |(name, config): (&String, &ModelConfig)| {
+            let PriceConfig {
+                input,
+                output,
+                cached_input,
+            } = config.price?;
+            let at_server = if *name == info.name {
+                &info.model
+            } else {
+                &config.model
+            };
+            let price = Price {
+                input,
+                output,
+                cached_input,
+            };
+            Some((at_server.clone(), price))
+        };
+        self.config.models.iter().filter_map(named).collect()
+    }
+
     /// The rules that projects have.
     pub(crate) fn project_rules(&self) -> RulesInProject {
         RulesInProject {
@@ -138,11 +211,12 @@ impl World {
     pub(crate) fn session(
         &self,
         store: Store,
-        Chosen { model, keys }: Chosen,
+        Chosen { model, keys, .. }: Chosen,
         watcher: Arc<dyn Watcher>,
         permission: Permission,
-        max_turns: Option<u32>,
+        limits: Limits,
     ) -> Parts {
+        let prices = self.prices(&*model);
         let gate = Gate::new(GateParts {
             catalog: Arc::clone(&self.catalog),
             principals: Arc::new(Local),
@@ -171,7 +245,9 @@ impl World {
             permission,
             rules: Arc::new(self.project_rules()),
             patience: self.config.tools.approval_timeout.map(Duration::from_secs),
-            max_turns: max_turns.unwrap_or(self.config.session.max_turns),
+            limits,
+            compact_at: self.config.session.compact_at,
+            prices,
             version: env!("CARGO_PKG_VERSION"),
         }
     }

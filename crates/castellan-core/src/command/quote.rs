@@ -7,6 +7,10 @@ use super::word::Piece;
 
 /// An unquoted stretch of a word. `first` says that it begins the word, where `~` has a meaning;
 /// `last` that nothing of the word follows.
+#[expect(
+    clippy::fn_params_excessive_bools,
+    reason = "each is a fact about the place of the stretch, named at the one definition"
+)]
 pub(super) fn unquoted(text: &str, first: bool, last: bool) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut known = String::new();
@@ -123,6 +127,10 @@ pub(super) fn single_quoted(text: &str) -> Option<&str> {
 
 /// A string of the form `$'…'`, quotes included. The inner `None` says that it ends here but that
 /// its bytes are no text or are cut at a NUL.
+#[expect(
+    clippy::option_option,
+    reason = "not this token, and this token without a text, are different answers"
+)]
 pub(super) fn ansi_c(text: &str) -> Option<Option<String>> {
     let inside = text.strip_prefix("$'")?.strip_suffix('\'')?;
     let mut bytes: Vec<u8> = Vec::with_capacity(inside.len());

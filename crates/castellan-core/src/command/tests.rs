@@ -268,11 +268,10 @@ fn a_text_made_to_cost_time_or_stack_is_given_up() {
 fn long_ordinary_texts_are_read() {
     assert_eq!(
         split(
-            &"a && "
+            "a && "
                 .repeat(1000)
                 .replace("&& ", "&& a && ")
                 .trim_end_matches("&& ")
-                .to_owned()
         )
         .unwrap()
         .len(),

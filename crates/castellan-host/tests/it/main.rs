@@ -5,6 +5,7 @@
 mod commands;
 #[cfg(test)]
 mod environment;
+#[cfg(test)]
 mod follow;
 #[cfg(test)]
 mod hooks;

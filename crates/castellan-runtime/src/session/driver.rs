@@ -1,5 +1,6 @@
 //! Drives a session: takes the step its state asks for, until there is none.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +8,11 @@ use std::time::Duration;
 use castellan_core::caller::Claim;
 use castellan_core::event::{Always, Answer, ApprovalItem, Scope, State as Activity, TurnEnd};
 use castellan_core::id::{AuditId, GrantId};
-use castellan_core::message::IssuedCall;
 use castellan_core::port::Notices;
 use castellan_core::tool::SessionView;
 use castellan_core::{
-    CallId, Caller, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, ModelError, ModelEvent,
-    ModelReply, ModelRequest, Outcome, PictureRef, Principal, Recorded, SessionId, Surface,
+    CallId, Caller, Cancel, Clock, CycleId, Event, Ids, Model, ModelError, ModelRequest, Outcome,
+    PictureRef, Principal, Recorded, SessionId, Surface,
 };
 use castellan_gate::gate::TIMEOUT;
 use castellan_gate::policy::{Policy, ProjectRules};
@@ -21,15 +21,15 @@ use castellan_gate::{Album, Batch, Gate, Handled, Permission, Recorder as _};
 use castellan_store::audit::AuditEntry;
 use castellan_store::grants::{GrantRow, Place};
 use castellan_store::{SessionClaim, Store, events};
-use futures::StreamExt as _;
 
 use super::journal::{Journal, Watcher};
 use super::request::messages;
 use super::sight::Sight;
 use super::state::State;
-use super::step::{Step, next};
+use super::step::{Limits, Step, next};
 use crate::error::Error;
 use crate::live::Question;
+use crate::usage::{Price, Spent};
 
 /// The most bytes of a tool's output that a model is shown.
 pub const RESULT_LIMIT: usize = 256 * 1024;
@@ -61,8 +61,12 @@ pub struct Parts {
     pub rules: Arc<dyn ProjectRules>,
     /// How long a question may stay open before it counts as denied; `None` for ever.
     pub patience: Option<Duration>,
-    /// How often a turn may ask the model.
-    pub max_turns: u32,
+    /// How much turns and sessions may use.
+    pub limits: Limits,
+    /// At which part of the model's context window the conversation is made shorter.
+    pub compact_at: f64,
+    /// What models cost, by their names at their servers.
+    pub prices: BTreeMap<String, Price>,
     /// The version of this program.
     pub version: &'static str,
 }
@@ -87,10 +91,10 @@ pub enum TurnOutcome {
 /// An open session. While it is open no other process can drive it.
 pub struct Session {
     id: SessionId,
-    parts: Parts,
+    pub(crate) parts: Parts,
     /// The rules of the project, as they were when the session was opened.
     rules: Policy,
-    journal: Arc<Journal>,
+    pub(crate) journal: Arc<Journal>,
     sight: Sight,
     _claim: SessionClaim,
 }
@@ -196,6 +200,12 @@ impl Session {
                 .map(|asked| asked.item.clone())
                 .collect()
         })
+    }
+
+    /// What it has used, by model, and what that costs.
+    #[must_use]
+    pub fn usage(&self) -> Vec<Spent> {
+        self.journal.usage(&self.parts.prices)
     }
 
     /// Says something to the model, to be stored and answered by [`run`](Self::run). What the last
@@ -388,7 +398,7 @@ impl Session {
     /// and opening the session again goes on from there.
     pub async fn run(&mut self, cancel: Cancel) -> Result<TurnOutcome, Error> {
         loop {
-            let step = self.journal.read(|state| next(state, self.parts.max_turns));
+            let step = self.journal.read(|state| next(state, &self.parts.limits));
             match step {
                 Step::Settle(calls) => {
                     for call_id in calls {
@@ -401,16 +411,7 @@ impl Session {
                     let end = self.journal.read(|state| state.turn_end);
                     return Ok(TurnOutcome::Over(end.unwrap_or(TurnEnd::Done), None));
                 }
-                Step::End(end) => {
-                    if end == TurnEnd::Limit {
-                        let message = format!("the model was asked {} times", self.parts.max_turns);
-                        self.journal.note(Event::Error {
-                            code: ErrorCode::TurnLimit,
-                            message,
-                        });
-                    }
-                    return self.end(end, None).await;
-                }
+                Step::End(end, reason) => return self.end(end, reason).await,
                 _ if cancel.is_cancelled() => return self.cancelled().await,
                 Step::Handle(_) if self.expire() => self.journal.commit().await?,
                 Step::Handle(calls) => {
@@ -420,29 +421,13 @@ impl Session {
                         return Ok(TurnOutcome::Waiting(cycle_id));
                     }
                 }
+                Step::Tell(text) => self.journal.note(Event::Notice {
+                    text,
+                    session_effects: Vec::new(),
+                }),
                 Step::Ask => {
-                    for notice in self.parts.notices.take(&self.view()) {
-                        self.journal.note(Event::Notice {
-                            text: self.parts.gate.redact(notice.text),
-                            session_effects: notice.session,
-                        });
-                    }
-                    let request = self.request();
-                    self.journal.note(Event::ModelRequest {
-                        model: self.parts.model.info().model.clone(),
-                        messages: request.messages.len(),
-                        tools: request.tools.len(),
-                    });
-                    // A request costs money and may be seen: it is on record before it is made.
-                    self.journal.commit().await?;
-                    self.activity(Activity::Thinking);
-                    if let Err(error) = self.ask(request, &cancel).await {
-                        if error.code == ErrorCode::Cancelled {
-                            return self.cancelled().await;
-                        }
-                        let (code, message) = (error.code, error.message.clone());
-                        self.journal.note(Event::Error { code, message });
-                        return self.end(TurnEnd::Failed, Some(error)).await;
+                    if let Some(over) = self.take_turn(&cancel).await? {
+                        return Ok(over);
                     }
                 }
             }
@@ -478,14 +463,22 @@ impl Session {
         true
     }
 
-    fn activity(&self, state: Activity) {
+    pub(super) fn activity(&self, state: Activity) {
         self.journal.pass(Event::StateChange {
             state,
             reason: None,
         });
     }
 
-    async fn end(&self, end: TurnEnd, failure: Option<ModelError>) -> Result<TurnOutcome, Error> {
+    /// Ends the turn, with the reason unless it is done or was stopped.
+    pub(super) async fn end(
+        &self,
+        end: TurnEnd,
+        failure: Option<ModelError>,
+    ) -> Result<TurnOutcome, Error> {
+        if let Some(ModelError { code, message, .. }) = failure.clone() {
+            self.journal.note(Event::Error { code, message });
+        }
         self.journal.note(Event::StateChange {
             state: Activity::Idle,
             reason: Some(end),
@@ -495,7 +488,7 @@ impl Session {
     }
 
     /// Calls that have not begun are closed, so that the next turn doesn't run what was stopped.
-    async fn cancelled(&self) -> Result<TurnOutcome, Error> {
+    pub(super) async fn cancelled(&self) -> Result<TurnOutcome, Error> {
         let open: Vec<CallId> = self
             .journal
             .read(|state| state.open_calls().map(|call| call.issued.call_id).collect());
@@ -548,14 +541,14 @@ impl Session {
     }
 
     /// The session as its calls see it.
-    fn view(&self) -> SessionView {
+    pub(super) fn view(&self) -> SessionView {
         self.journal.read(|state| SessionView {
             session: Some(self.id),
             cwd: state.cwd.clone(),
             workspace: state.workspace.clone(),
             seen: state.seen.clone(),
             shells: state.shells.clone(),
-            result_limit: result_limit(self.parts.model.info().context_window),
+            result_limit: result_limit(self.window(state)),
         })
     }
 
@@ -578,7 +571,7 @@ impl Session {
         Ok(self.parts.gate.handle(batch).await?)
     }
 
-    fn request(&self) -> ModelRequest {
+    pub(super) fn request(&self) -> ModelRequest {
         let sees = self.parts.model.info().supports_vision;
         let mut messages = self.journal.read(messages);
         self.sight.fill(&mut messages, sees);
@@ -590,76 +583,6 @@ impl Session {
                 !state.shells.is_empty(),
             ),
         })
-    }
-
-    /// Asks the model and notes its answer; the commit is left to what follows from it.
-    async fn ask(&self, request: ModelRequest, cancel: &Cancel) -> Result<(), ModelError> {
-        let began = self.parts.clock.monotonic();
-        let mut stream = self.parts.model.ask(request, cancel.clone());
-        let mut reply = None;
-        while let Some(event) = stream.next().await {
-            match event {
-                Ok(ModelEvent::Text(text)) => self.journal.pass(Event::Content { text }),
-                Ok(ModelEvent::Reasoning(text)) => self.journal.pass(Event::Reasoning { text }),
-                Ok(ModelEvent::Restart { reason, wait_ms }) => {
-                    self.journal.pass(Event::StreamEnd { complete: false });
-                    let wait = wait_ms.div_ceil(1000);
-                    let message = format!("{reason}; trying again in {wait} s");
-                    self.journal.pass(Event::Error {
-                        code: ErrorCode::ModelUnreachable,
-                        message,
-                    });
-                }
-                Ok(ModelEvent::Reply(complete)) => reply = Some(complete),
-                Err(error) => {
-                    self.journal.pass(Event::StreamEnd { complete: false });
-                    return Err(error);
-                }
-            }
-        }
-        let Some(reply) = reply else {
-            return Err(ModelError::new(
-                ErrorCode::ModelProtocol,
-                "the model's answer ended without an end",
-            ));
-        };
-        self.journal.pass(Event::StreamEnd { complete: true });
-        let took = self.parts.clock.monotonic().saturating_sub(began);
-        self.answered(reply, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        Ok(())
-    }
-
-    fn answered(&self, reply: ModelReply, duration_ms: u64) {
-        let usage = reply.usage;
-        let surface = self.journal.read(|state| state.caller.surface);
-        let calls = reply
-            .calls
-            .into_iter()
-            .map(|raw| {
-                let call_id = CallId::mint(&*self.parts.ids);
-                self.parts
-                    .gate
-                    .conceal(surface, IssuedCall { call_id, raw })
-            })
-            .collect();
-        self.journal.note(Event::ModelResponse {
-            text: self.parts.gate.redact(reply.text),
-            reasoning: reply
-                .reasoning
-                .map(|shown| shown.map_texts(&mut |text| self.parts.gate.redact(text))),
-            calls,
-            finish: reply.finish,
-            usage,
-            attempts: reply.attempts,
-            duration_ms,
-        });
-        if let Some(usage) = usage {
-            let context_window = self.parts.model.info().context_window;
-            self.journal.pass(Event::Status {
-                usage,
-                context_window,
-            });
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The journal of an open session: every event passes it, and nothing follows from a durable one
 //! before it is stored.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use castellan_core::{Clock, Event, Recorded, SessionId};
@@ -12,6 +13,7 @@ use castellan_store::{Store, audit, events};
 use futures::future::BoxFuture;
 
 use super::state::State;
+use crate::usage::{Price, Spent, Totals};
 
 /// Sees every event of a session as it happens: the durable ones once they are stored, the passing
 /// ones at once.
@@ -77,6 +79,17 @@ impl Journal {
     /// Reads the state, noted events included.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.inside().state)
+    }
+
+    /// What the session has used, at these prices.
+    pub(crate) fn usage(&self, prices: &BTreeMap<String, Price>) -> Vec<Spent> {
+        let totals = self.read(|state| state.usage.clone());
+        let spent = |(model, totals): (String, Totals)| Spent {
+            cost: prices.get(&model).map(|price| price.of(&totals)),
+            model,
+            totals,
+        };
+        totals.into_iter().map(spent).collect()
     }
 
     /// Takes up a turn that ended before it was done. Nothing is recorded: what follows is.

@@ -7,13 +7,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use castellan_core::event::{Answer, TurnEnd};
+use castellan_core::event::{Answer, ApprovalItem, Purpose, Summarizer, TurnEnd};
 use castellan_core::message::{IssuedCall, Reasoning};
+use castellan_core::model::Finish;
 use castellan_core::tool::{BackgroundShell, Effect, FileMark, SessionEffect};
 use castellan_core::{
     CallId, Caller, CycleId, EffectStatus, Event, PictureRef, Recorded, Timestamp,
 };
 use castellan_gate::Asked;
+
+use super::rounds::Rounds;
+use crate::usage::Totals;
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +54,21 @@ pub struct CallState {
 }
 
 impl CallState {
+    /// A call that nothing has been made of yet.
+    pub(crate) const fn new(issued: IssuedCall) -> Self {
+        Self {
+            issued,
+            name: None,
+            read_only: false,
+            asked: None,
+            asked_at: Timestamp(0),
+            answer: None,
+            answered_by: None,
+            started: false,
+            result: None,
+        }
+    }
+
     /// The name to show: the tool's where it is known, else what the model sent.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -88,6 +107,45 @@ pub enum Entry {
     },
     /// Something happened outside the conversation.
     Notice(String),
+    /// Stands for what was before it.
+    Summary {
+        /// The summary.
+        text: String,
+        /// Who wrote it.
+        by: Summarizer,
+    },
+}
+
+/// Answers in a row that held neither words nor calls. None of them is an entry of the
+/// conversation: servers refuse empty ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nothing {
+    /// How many.
+    pub times: u32,
+    /// Why the last one stopped.
+    pub finish: Finish,
+    /// Whether it held reasoning.
+    pub has_reasoning: bool,
+    /// Whether the model has been told of it.
+    pub is_told: bool,
+}
+
+/// A request as it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requested {
+    /// The model's name at its server.
+    pub model: String,
+    /// How large it was, in bytes.
+    pub size: u64,
+}
+
+/// What a server counted of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// How large the request was, in bytes.
+    pub size: u64,
+    /// How many tokens that was.
+    pub tokens: u64,
 }
 
 /// A session as its events have made it.
@@ -113,10 +171,28 @@ pub struct State {
     pub turn_end: Option<TurnEnd>,
     /// Model answers since the turn began or was taken up again.
     pub model_calls: u32,
+    /// Tokens used since then.
+    pub turn_tokens: u64,
+    /// What the whole session has used, by the model's name at its server.
+    pub usage: BTreeMap<String, Totals>,
+    /// What the model has called since then.
+    pub rounds: Rounds,
+    /// The last answers, where they held nothing.
+    pub nothing: Option<Nothing>,
+    /// The last request for an answer.
+    pub requested: Option<Requested>,
+    /// The last request for a summary.
+    pub summary_requested: Option<Requested>,
+    /// The last request that was counted.
+    pub counted: Option<Counted>,
+    /// How many tokens the model of this name takes, as its server's refusals showed.
+    pub learnt_window: Option<(String, u64)>,
+    /// How often the conversation was made shorter since the model last answered.
+    pub squeezes: u32,
     /// Where each call stands, by entry and position.
-    calls: HashMap<CallId, (usize, usize)>,
+    pub(super) calls: HashMap<CallId, (usize, usize)>,
     /// The call that set the working folder, by entry and position.
-    folder_by: (usize, usize),
+    pub(super) folder_by: (usize, usize),
 }
 
 impl State {
@@ -147,6 +223,15 @@ impl State {
             shells: BTreeMap::new(),
             turn_end: Some(TurnEnd::Done),
             model_calls: 0,
+            turn_tokens: 0,
+            usage: BTreeMap::new(),
+            rounds: Rounds::default(),
+            nothing: None,
+            requested: None,
+            summary_requested: None,
+            counted: None,
+            learnt_window: None,
+            squeezes: 0,
             calls: HashMap::new(),
             folder_by: (0, 0),
         })
@@ -163,15 +248,7 @@ impl State {
                 text,
                 session_effects,
             } => self.told(text, session_effects),
-            Event::ModelResponse {
-                text,
-                reasoning,
-                calls,
-                ..
-            } => {
-                self.model_calls += 1;
-                self.answered(text, reasoning.as_ref(), calls);
-            }
+            Event::ModelResponse { .. } => self.responded(&recorded.event),
             Event::ToolPrepared {
                 call_id,
                 name,
@@ -187,49 +264,42 @@ impl State {
                 }
             }
             Event::ApproveRequest { cycle_id, items } => {
-                for item in items {
-                    let asked = Asked {
-                        cycle_id: *cycle_id,
-                        item: item.clone(),
-                    };
-                    self.on_call(item.call_id, |call| {
-                        call.asked = Some(asked);
-                        call.asked_at = recorded.ts;
-                        call.answer = None;
-                        call.answered_by = None;
-                    });
-                }
+                self.asked(*cycle_id, items, recorded.ts);
             }
             Event::ApprovalResolved {
                 cycle_id,
                 by,
                 answers,
             } => self.decided(*cycle_id, by, answers),
-            Event::ToolResult {
-                call_id,
-                output,
-                is_error,
-                session_effects,
-                pictures,
-                ..
-            } => {
-                let result = CallResult {
-                    output: output.clone(),
-                    is_error: *is_error,
-                    pictures: pictures.clone(),
-                };
-                self.ended(*call_id, result, session_effects);
-            }
+            Event::ToolResult { .. } => self.has_result(&recorded.event),
             Event::StateChange {
                 reason: Some(reason),
                 ..
             } => {
+                self.turn_begins();
                 self.turn_end = Some(*reason);
-                self.model_calls = 0;
             }
             Event::SessionStart { .. } => self.began = recorded.ts,
-            // A turn that ended early is taken up again by asking.
-            Event::ModelRequest { .. } => self.turn_end = None,
+            Event::ModelRequest {
+                purpose,
+                model,
+                size,
+                ..
+            } => {
+                let requested = Some(Requested {
+                    model: model.clone(),
+                    size: *size,
+                });
+                match purpose {
+                    Purpose::Turn => {
+                        // A turn that ended early is taken up again by asking.
+                        self.turn_end = None;
+                        self.requested = requested;
+                    }
+                    Purpose::Summary => self.summary_requested = requested,
+                }
+            }
+            Event::Compaction { .. } => self.compacted(&recorded.event),
             Event::StateChange { reason: None, .. }
             | Event::Reasoning { .. }
             | Event::Content { .. }
@@ -242,16 +312,69 @@ impl State {
         }
     }
 
+    fn has_result(&mut self, event: &Event) {
+        if let Event::ToolResult {
+            call_id,
+            output,
+            is_error,
+            session_effects,
+            pictures,
+            ..
+        } = event
+        {
+            let result = CallResult {
+                output: output.clone(),
+                is_error: *is_error,
+                pictures: pictures.clone(),
+            };
+            self.ended(*call_id, result, session_effects);
+        }
+    }
+
+    fn responded(&mut self, event: &Event) {
+        let Event::ModelResponse {
+            text,
+            reasoning,
+            calls,
+            finish,
+            usage,
+            ..
+        } = event
+        else {
+            return;
+        };
+        self.model_calls += 1;
+        self.squeezes = 0;
+        self.used(usage.as_ref(), text, calls);
+        if text.trim().is_empty() && calls.is_empty() {
+            self.came_to_nothing(finish, reasoning.is_some());
+        } else {
+            self.nothing = None;
+            self.answered(text, reasoning.as_ref(), calls);
+        }
+    }
+
     fn said(&mut self, text: &str, pictures: &[PictureRef]) {
         self.entries.push(Entry::User {
             text: text.to_owned(),
             pictures: pictures.to_vec(),
         });
+        self.turn_begins();
+    }
+
+    fn turn_begins(&mut self) {
         self.turn_end = None;
         self.model_calls = 0;
+        self.turn_tokens = 0;
+        self.rounds.clear();
+        self.nothing = None;
+        self.squeezes = 0;
     }
 
     fn told(&mut self, text: &str, effects: &[SessionEffect]) {
+        if let Some(nothing) = &mut self.nothing {
+            nothing.is_told = true;
+        }
         let place = (self.entries.len(), 0);
         self.entries.push(Entry::Notice(text.to_owned()));
         self.changed(place, effects);
@@ -265,21 +388,24 @@ impl State {
         self.entries.push(Entry::Assistant {
             text: text.to_owned(),
             reasoning: reasoning.cloned(),
-            calls: calls
-                .iter()
-                .map(|issued| CallState {
-                    issued: issued.clone(),
-                    name: None,
-                    read_only: false,
-                    asked: None,
-                    asked_at: Timestamp(0),
-                    answer: None,
-                    answered_by: None,
-                    started: false,
-                    result: None,
-                })
-                .collect(),
+            calls: calls.iter().cloned().map(CallState::new).collect(),
         });
+    }
+
+    /// A new question makes earlier answers void.
+    fn asked(&mut self, cycle_id: CycleId, items: &[ApprovalItem], at: Timestamp) {
+        for item in items {
+            let asked = Asked {
+                cycle_id,
+                item: item.clone(),
+            };
+            self.on_call(item.call_id, |call| {
+                call.asked = Some(asked);
+                call.asked_at = at;
+                call.answer = None;
+                call.answered_by = None;
+            });
+        }
     }
 
     /// An answer to an earlier round says nothing about the present one.
@@ -305,6 +431,9 @@ impl State {
             first = call.result.is_none();
             call.result.get_or_insert(result);
         });
+        if first {
+            self.close_round(id);
+        }
         if let Some(place) = self.calls.get(&id).copied().filter(|_| first) {
             self.changed(place, effects);
         }
@@ -339,8 +468,18 @@ impl State {
         }
     }
 
+    /// Takes in the round that this call belongs to, once all of it is over.
+    fn close_round(&mut self, id: CallId) {
+        if let Some((entry, _)) = self.calls.get(&id)
+            && let Some(Entry::Assistant { calls, .. }) = self.entries.get(*entry)
+            && calls.iter().all(|call| call.result.is_some())
+        {
+            self.rounds.push(calls);
+        }
+    }
+
     /// Changes a call, if there is one of that id.
-    fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut CallState)) {
+    pub(super) fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut CallState)) {
         let Some((entry, position)) = self.calls.get(&id) else {
             return;
         };
@@ -360,7 +499,7 @@ impl State {
             .filter(|entry| !matches!(entry, Entry::Notice(_)));
         let calls = match spoken.next() {
             Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
-            Some(Entry::User { .. } | Entry::Notice(_)) | None => &[],
+            Some(Entry::User { .. } | Entry::Notice(_) | Entry::Summary { .. }) | None => &[],
         };
         calls.iter().filter(|call| call.result.is_none())
     }
@@ -373,7 +512,7 @@ impl State {
             .rev()
             .find_map(|entry| match entry {
                 Entry::Assistant { text, .. } => Some(text.as_str()),
-                Entry::User { .. } | Entry::Notice(_) => None,
+                Entry::User { .. } | Entry::Notice(_) | Entry::Summary { .. } => None,
             })
             .unwrap_or_default()
     }

@@ -117,8 +117,95 @@ async fn interrupted_calls_say_what_is_known_of_their_effect() {
     );
 }
 
+/// Field case L02: the log has calls `c1` and `c2` and a result only for `c2`.
 #[tokio::test]
-async fn a_result_without_a_call_and_a_second_result_are_not_shown_to_the_model() {
+async fn l02_a_call_without_a_result_gets_one_before_anything_is_sent() {
+    let (id, log) = whole_log().await;
+    let ends: Vec<usize> = (0..log.len())
+        .filter(|at| log[*at].event.kind() == "tool_result")
+        .collect();
+    // The results of the first two of the three calls made together never arrived.
+    let mut log = [&log[..ends[0]], &log[ends[2]..=ends[2]]].concat();
+    for (seq, event) in (1..).zip(&mut log) {
+        event.seq = Some(seq);
+    }
+    let model = FunctionModel::new(script);
+    let world = World::new(std::sync::Arc::clone(&model));
+    let stored = log.clone();
+    let write = world
+        .parts
+        .store
+        .write(move |tx| events::append(tx, id, 0, &stored, &[]));
+    write.await.unwrap();
+    let mut session = world.open(id).await;
+    session.run(CancelSource::new().token()).await.unwrap();
+    let after = world.log(id).await;
+    // The repair is durable, stands before the next request, and nothing was run again.
+    let added = &after[log.len()..];
+    assert_eq!(
+        crate::world::kinds(&added[..3]),
+        ["tool_result", "tool_result", "model_request"]
+    );
+    assert!(outputs(added)[0].contains("whether it took effect is unknown"));
+    assert!(outputs(added)[1].contains("nothing was changed"));
+    assert_eq!(world.done().keys().collect::<Vec<_>>(), ["d"]);
+    let requests = model.requests.lock().unwrap();
+    let results: Vec<_> = requests[0]
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::ToolResult { output, .. } => Some(output.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results.len(), 3);
+    assert_eq!(results[2], "did c");
+}
+
+/// Field case L02: one user had 311 of them.
+#[tokio::test]
+async fn l02_311_orphans_are_all_settled_at_once() {
+    const ORPHANS: usize = 311;
+    let all: Vec<String> = (0..ORPHANS).map(|number| format!("\"{number}\"")).collect();
+    let script = move |messages: &[Message]| match results(messages) {
+        0 => {
+            let all: Vec<(&str, &str)> = all.iter().map(|one| ("do", one.as_str())).collect();
+            calls(&all)
+        }
+        _ => says("finished"),
+    };
+    let world = World::new(FunctionModel::new(script.clone()));
+    let mut session = world.begin();
+    let id = session.id();
+    session.say("go".into());
+    session.run(CancelSource::new().token()).await.unwrap();
+    let log = world.log(id).await;
+    let started = log
+        .iter()
+        .position(|event| event.event.kind() == "tool_info")
+        .unwrap();
+    let cut = log[..=started].to_vec();
+    let world = World::new(FunctionModel::new(script));
+    let write = world
+        .parts
+        .store
+        .write(move |tx| events::append(tx, id, 0, &cut, &[]));
+    write.await.unwrap();
+    let mut session = world.open(id).await;
+    let before = world.parts.store.commits();
+    let outcome = session.run(CancelSource::new().token()).await.unwrap();
+    assert_eq!(outcome, TurnOutcome::Over(TurnEnd::Done, None));
+    let commits = world.parts.store.commits() - before;
+    assert!(commits <= 4, "{commits} commits");
+    let said = outputs(&world.log(id).await);
+    let unknown = said.iter().filter(|text| text.contains("is unknown"));
+    assert_eq!((said.len(), unknown.count()), (ORPHANS, ORPHANS));
+    assert!(world.done().is_empty(), "none ran again");
+}
+
+/// Field case L02, the reverse.
+#[tokio::test]
+async fn l02_a_result_without_a_call_and_a_second_result_are_not_shown_to_the_model() {
     let (id, log) = whole_log().await;
     let end = log
         .iter()

@@ -275,3 +275,214 @@ async fn everyone_in_the_audience_sees_every_event_until_they_part() {
     assert_eq!(goes.0.lock().unwrap().len(), before);
     assert!(stays.0.lock().unwrap().len() > before);
 }
+
+/// A model that answers at length, and hangs where it is asked for a summary.
+fn long_answers() -> Arc<FunctionModel> {
+    FunctionModel::new(|messages| {
+        if matches!(&messages[0], Message::System { text } if text.starts_with("You write summaries"))
+        {
+            return Err(error(HANGS));
+        }
+        says(&"a long answer ".repeat(1_500))
+    })
+}
+
+#[tokio::test]
+async fn a_compaction_is_stopped_like_a_turn_and_nothing_else_is_done_meanwhile() {
+    let world = World::new(long_answers());
+    let running = start(&world, world.begin(), None);
+    for text in ["one", "two", "three"] {
+        running.live.say(text.to_owned()).unwrap();
+    }
+    running.over().await;
+    let (live, other) = (running.live.clone(), running.live.clone());
+    let meanwhile = async {
+        running
+            .until(|standing| standing.activity == Activity::Running)
+            .await;
+        assert!(matches!(other.compact(None).await, Err(Refusal::Busy)));
+        assert!(matches!(other.take_up().await, Err(Refusal::Busy)));
+        other.say("later".to_owned()).unwrap();
+        assert_eq!(other.stop().len(), 1);
+    };
+    let (compacted, ()) = tokio::join!(live.compact(Some("dates".to_owned())), meanwhile);
+    assert!(
+        matches!(compacted, Err(Refusal::Session(Error::Stopped))),
+        "{compacted:?}"
+    );
+    running.live.say("four".to_owned()).unwrap();
+    running.over().await;
+    let id = running.live.id();
+    let session = running.left().await;
+    assert!(!session.is_unfinished());
+    let log = world.log(id).await;
+    assert!(!crate::world::kinds(&log).contains(&"compaction"));
+}
+
+#[tokio::test]
+async fn a_question_comes_before_a_compaction() {
+    let world = asking(acts());
+    let running = start(&world, world.begin(), None);
+    running.live.say("go".to_owned()).unwrap();
+    running.asked().await;
+    assert!(matches!(
+        running.live.compact(None).await,
+        Err(Refusal::Busy)
+    ));
+}
+
+#[tokio::test]
+async fn what_is_said_right_after_a_stop_is_said() {
+    for _ in 0..50 {
+        let model = FunctionModel::new(|messages| {
+            let said = format!("{messages:?}");
+            if said.contains("again") {
+                says("ok")
+            } else {
+                Err(error(HANGS))
+            }
+        });
+        let world = World::new(model);
+        let running = start(&world, world.begin(), None);
+        running.live.say("go".to_owned()).unwrap();
+        drop(running.live.stop());
+        running.live.say("again".to_owned()).unwrap();
+        running
+            .until(|standing| matches!(standing.last, Some((TurnEnd::Done, _))))
+            .await;
+        running.left().await;
+    }
+}
+
+#[tokio::test]
+async fn queueing_does_not_give_a_question_more_time() {
+    let mut world = asking(acts());
+    let clock = Arc::new(ManualClock::new());
+    world.parts.clock = Arc::clone(&clock) as _;
+    let running = start(&world, world.begin(), Some(Duration::from_secs(60)));
+    running.live.say("go".to_owned()).unwrap();
+    running.asked().await;
+    clock.slept(1).await;
+    clock.advance(Duration::from_secs(40));
+    running.live.say("hello?".to_owned()).unwrap();
+    while clock.sleeps().last() != Some(&Duration::from_secs(20)) {
+        tokio::task::yield_now().await;
+    }
+    clock.advance(Duration::from_secs(20));
+    assert_eq!(running.over().await, Some(TurnEnd::Done));
+    let log = world.log(running.live.id()).await;
+    assert!(outputs(&log)[0].contains("nobody answered in time"));
+}
+
+#[tokio::test]
+async fn whoever_holds_a_handle_learns_that_the_driver_was_dropped() {
+    let world = World::new(FunctionModel::new(|_| Err(error(HANGS))));
+    let mut running = start(&world, world.begin(), None);
+    running.live.say("go".to_owned()).unwrap();
+    running
+        .until(|standing| standing.activity == Activity::Running)
+        .await;
+    running.live.say("later".to_owned()).unwrap();
+    running.driver.shutdown().await;
+    let standing = running.until(|standing| standing.left).await;
+    assert_eq!((standing.queued, standing.activity), (0, Activity::Idle));
+    assert!(matches!(
+        running.live.say("late".to_owned()),
+        Err(Refusal::Left)
+    ));
+    assert!(matches!(
+        running.live.compact(None).await,
+        Err(Refusal::Left)
+    ));
+    assert!(
+        !running
+            .live
+            .usage()
+            .iter()
+            .any(|spent| spent.cost.is_some())
+    );
+}
+
+/// Several people at once, each saying, stopping, answering, taking up and compacting as they like.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
+    const HANDS: usize = 4;
+    const SAID: usize = 25;
+    let model = FunctionModel::new(|messages| match messages.last() {
+        Some(Message::User { .. }) => calls(&[("do", "\"a\""), ("look", "\"b\"")]),
+        _ => says("done"),
+    });
+    let world = asking(model);
+    let running = start(&world, world.begin(), None);
+    let id = running.live.id();
+    let mut hands = JoinSet::new();
+    for hand in 0..HANDS {
+        let live = running.live.clone();
+        hands.spawn(async move {
+            let mut taken_back = Vec::new();
+            for number in 0..SAID {
+                let text = format!("<{hand}-{number}>");
+                if live.say(text.clone()).is_err() {
+                    taken_back.push(text);
+                }
+                let question = live.standing().borrow().question.clone();
+                if let Some(Question { cycle_id, items }) = question {
+                    let answers = items
+                        .iter()
+                        .map(|item| Answer::new(item.call_id, hand % 2 == 0));
+                    drop(live.decide(cycle_id, "hand", answers.collect()).await);
+                }
+                match (number + hand) % 5 {
+                    0 => taken_back.extend(live.stop().into_iter().map(|said| said.text)),
+                    1 => drop(live.take_up().await),
+                    2 => drop(live.compact(None).await),
+                    _ => tokio::task::yield_now().await,
+                }
+            }
+            taken_back
+        });
+    }
+    let mut taken_back = Vec::new();
+    while let Some(back) = hands.join_next().await {
+        taken_back.extend(back.unwrap());
+    }
+    // Questions that are still open are answered until all is said.
+    loop {
+        let standing = running
+            .until(|it| it.question.is_some() || (it.queued == 0 && it.activity == Activity::Idle))
+            .await;
+        let Some(Question { cycle_id, items }) = standing.question else {
+            break;
+        };
+        let answers = items.iter().map(|item| Answer::new(item.call_id, true));
+        drop(
+            running
+                .live
+                .decide(cycle_id, "end", answers.collect())
+                .await,
+        );
+    }
+    running.left().await;
+    let log = world.log(id).await;
+    let mut said: Vec<String> = taken_back;
+    let (mut made, mut ended) = (Vec::new(), Vec::new());
+    for recorded in &log {
+        match &recorded.event {
+            Event::UserTurn { text, .. } => said.push(text.clone()),
+            Event::ModelResponse { calls, .. } => {
+                made.extend(calls.iter().map(|call| call.call_id));
+            }
+            Event::ToolResult { call_id, .. } => ended.push(*call_id),
+            _ => {}
+        }
+    }
+    said.sort();
+    let mut all: Vec<String> = (0..HANDS)
+        .flat_map(|hand| (0..SAID).map(move |number| format!("<{hand}-{number}>")))
+        .collect();
+    all.sort();
+    assert_eq!(said, all);
+    made.sort();
+    ended.sort();
+    assert_eq!(made, ended, "every call has exactly one result");
+}

@@ -4,8 +4,13 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod budget;
+mod circles;
+mod compaction;
 mod crash;
 mod decisions;
+mod empty;
 mod live;
+mod notices;
 mod turn;
 mod world;

@@ -18,7 +18,7 @@ use castellan_gate::policy::NoProjectRules;
 use castellan_gate::{Catalog, Guards, Permission};
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
-use castellan_runtime::{Parts, Session};
+use castellan_runtime::{Limits, Parts, Session};
 use castellan_store::{Settings as StoreSettings, Store, Synchronous, events};
 use castellan_testkit::{FakeTool, ManualClock, SequentialIds};
 use futures::stream::{BoxStream, StreamExt as _};
@@ -37,10 +37,18 @@ impl FunctionModel {
     pub(crate) fn new(
         answers: impl Fn(&[Message]) -> Result<ModelReply, ModelError> + Send + Sync + 'static,
     ) -> Arc<Self> {
+        Self::with_window(None, answers)
+    }
+
+    /// One that says how many tokens it takes.
+    pub(crate) fn with_window(
+        context_window: Option<u64>,
+        answers: impl Fn(&[Message]) -> Result<ModelReply, ModelError> + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let info = ModelInfo {
             name: "test".into(),
             model: "function".into(),
-            context_window: None,
+            context_window,
             supports_vision: false,
         };
         Arc::new(Self {
@@ -221,12 +229,15 @@ fn parts(
         },
         rules: Arc::new(NoProjectRules),
         patience: None,
-        max_turns: 10,
+        limits: Limits::turns(10),
+        compact_at: 0.8,
+        prices: BTreeMap::new(),
         version: "0",
     }
 }
 
-/// `do`, which changes the world; `look`, which only reads; `wait`, which ends when cancelled.
+/// `do`, which changes the world; `look`, which only reads; `wait`, which ends when cancelled;
+/// `much`, whose result is long.
 fn tools(deeds: &Deeds) -> Vec<Arc<dyn Tool>> {
     let ledger = Arc::clone(deeds);
     let act = FakeTool::new("do", Effect::Writes, move |args, _| {
@@ -259,7 +270,17 @@ fn tools(deeds: &Deeds) -> Vec<Arc<dyn Tool>> {
     wait.spec.default = DefaultDecision::Allow;
     let mut look = FakeTool::echo();
     look.spec.name = "look".into();
-    vec![Arc::new(act), Arc::new(look), Arc::new(wait)]
+    let much = FakeTool::new("much", Effect::ReadOnly, |args, _| {
+        let letter = args.get("text").and_then(Value::as_str).unwrap_or("?");
+        let text = format!("BEGIN{}END", letter.repeat(100_000));
+        async move { Outcome::read(text) }
+    });
+    vec![
+        Arc::new(act),
+        Arc::new(look),
+        Arc::new(wait),
+        Arc::new(much),
+    ]
 }
 
 /// The kinds of these events, in order.

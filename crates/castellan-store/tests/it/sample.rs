@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use castellan_core::caller::{Caller, Principal, Surface};
-use castellan_core::event::{State, TurnEnd};
+use castellan_core::event::{Purpose, State, TurnEnd};
 use castellan_core::id::{AuditId, GrantId};
 use castellan_core::{CallId, Event, Ids, Recorded, SessionId, Timestamp};
 use castellan_store::audit::AuditEntry;
@@ -77,6 +77,8 @@ pub(crate) fn request(session: SessionId, ts: i64, model: &str) -> Recorded {
         model: model.to_owned(),
         messages: 2,
         tools: 17,
+        size: 0,
+        purpose: Purpose::Turn,
     };
     recorded(session, ts, event)
 }

@@ -53,7 +53,7 @@ pub(super) fn left(
     let view = &context.view;
     let moved = |path: PathBuf, said: String| {
         let mut said = format!("[{said}]\n");
-        if let Some(other) = context.left.other_folder(&path) {
+        if let Some(other) = context.left.go(&path) {
             said.push_str(&format!(
                 "[a call made together with this one went to {}: the last of them, in the order \
                  they were made, decides where the session is]\n",

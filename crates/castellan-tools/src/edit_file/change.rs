@@ -179,8 +179,8 @@ fn absent(text: &Text, request: &Request<'_>, old: &[u8]) -> (String, String) {
         String::new()
     };
     let what = format!(
-        "old_string is not in the file; the nearest text is at line {}{which}:{shown}\n",
+        "old_string is not in the file; the nearest text is at line {}{which}",
         near.line
     );
-    (what, again.to_owned())
+    (what, format!("{again}:{shown}\n"))
 }

@@ -126,7 +126,7 @@ fn tolerated(content: &[u8], wanted: &Wanted) -> Result<Found, Miss> {
     match windows.found.as_slice() {
         [] => Err(Miss::Absent),
         [window] => {
-            let new = window.fitted(&wanted.old, &wanted.new);
+            let new = window.fitted(content, &wanted.old, &wanted.new);
             Ok(Found {
                 replacements: vec![Replacement {
                     range: window.range.clone(),

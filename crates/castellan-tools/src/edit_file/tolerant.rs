@@ -3,8 +3,11 @@
 //!
 //! Nothing within a line is ever overlooked: there, blanks can mean something.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// Places looked for; what is found more often is ambiguous anyway.
 const MOST: usize = 1000;
@@ -202,30 +205,40 @@ impl Window {
         self.first
     }
 
-    /// The new text with the file's indentation.
-    pub(super) fn fitted(&self, old: &[u8], new: &[u8]) -> Vec<u8> {
-        let new = match new.strip_suffix(b"\n") {
+    /// The new text with the file's indentation. Lines of the old text that it keeps stay as they
+    /// are in the file, with the blanks that were overlooked.
+    pub(super) fn fitted(&self, content: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+        let (old, new) = match (old.strip_suffix(b"\n"), new.strip_suffix(b"\n")) {
             // The file ends without a line end, and goes on doing so.
-            Some(body) if self.unended && old.ends_with(b"\n") => body,
-            _ => new,
+            (Some(old), Some(new)) if self.unended => (old, new),
+            _ => (old, new),
         };
-        if self.shift == Shift::None {
-            return new.to_vec();
-        }
-        let mut out = Vec::with_capacity(new.len() + new.len() / 4);
-        for (number, line) in new.split(|byte| *byte == b'\n').enumerate() {
-            if number > 0 {
-                out.push(b'\n');
+        let split = |text| <[u8]>::split(text, |byte: &u8| *byte == b'\n');
+        let (old, new): (Vec<&[u8]>, Vec<&[u8]>) = (split(old).collect(), split(new).collect());
+        let there = content.get(self.range.clone()).unwrap_or_default();
+        let there: Vec<&[u8]> = split(there).collect();
+        let mut lines: Vec<Cow<'_, [u8]>> = Vec::with_capacity(new.len());
+        for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
+            if let DiffOp::Equal { old_index, len, .. } = op {
+                let same = new.get(op.new_range()).unwrap_or_default();
+                let kept = there.get(old_index..old_index + len).unwrap_or(same);
+                lines.extend(kept.iter().copied().map(Cow::Borrowed));
+            } else {
+                let changed = new.get(op.new_range()).unwrap_or_default();
+                lines.extend(changed.iter().map(|line| self.fitted_line(line)));
             }
-            if core(line).is_empty() {
-                out.extend_from_slice(line);
-                continue;
-            }
-            let indent = indent(line);
-            out.extend_from_slice(&self.indented(indent));
-            out.extend_from_slice(line.get(indent.len()..).unwrap_or_default());
         }
-        out
+        lines.join(&b'\n')
+    }
+
+    fn fitted_line<'a>(&self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.shift == Shift::None || core(line).is_empty() {
+            return Cow::Borrowed(line);
+        }
+        let indent = indent(line);
+        let mut fitted = self.indented(indent);
+        fitted.extend_from_slice(line.get(indent.len()..).unwrap_or_default());
+        Cow::Owned(fitted)
     }
 
     /// What an indentation of the new text is in the file.
@@ -304,7 +317,8 @@ mod tests {
             return None;
         };
         let mut out = content.as_bytes()[..window.range.start].to_vec();
-        out.extend(window.fitted(old.as_bytes(), new.as_bytes()));
+        let (old, new) = (old.as_bytes(), new.as_bytes());
+        out.extend(window.fitted(content.as_bytes(), old, new));
         out.extend_from_slice(&content.as_bytes()[window.range.end..]);
         Some(String::from_utf8(out).unwrap())
     }
@@ -370,6 +384,24 @@ mod tests {
         let content = "f(){\n    ok();\n}\ng(){\n        ok();\n}";
         let found = find(content.as_bytes(), b"            ok();").found;
         assert_eq!(found.iter().map(Window::line).collect::<Vec<_>>(), [2, 5]);
+    }
+
+    /// Case E11: what was overlooked in a line that the edit keeps stays too.
+    #[test]
+    fn a_line_that_the_edit_keeps_stays_as_it_is_in_the_file() {
+        for (content, old, new, wanted) in [
+            ("a  \nb\nc\n", "a\nb", "a\nB", "a  \nB\nc\n"),
+            ("a\n  \nb  \n", "a\n\nb\n", "x\n\nb\ny\n", "x\n  \nb  \ny\n"),
+            (
+                "\tx\n        y \n\tz\n",
+                "        x\n        y\n        z",
+                "        x\n        w\n        y\n        Z",
+                "\tx\n\tw\n        y \n\tZ\n",
+            ),
+            ("  a  \n  b", "a\nb\n", "a\nc\n", "  a  \n  c"),
+        ] {
+            assert_eq!(edited(content, old, new).as_deref(), Some(wanted));
+        }
     }
 
     #[test]

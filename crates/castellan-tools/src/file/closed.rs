@@ -47,7 +47,7 @@ impl Closed {
         }
         let text = format!(
             "{} is part of castellan's own state, which tools don't touch",
-            path.display()
+            super::shown(path)
         );
         Err(Problem::Unusable(text))
     }

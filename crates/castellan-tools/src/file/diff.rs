@@ -17,6 +17,11 @@ const LINE_SHOWN: usize = 1000;
 const LINE_LEAD: usize = 200;
 /// About how many bytes of a text are compared at once where changes are near to each other.
 const REGION: usize = 64 * 1024;
+/// Lines that are compared at once, old and new together. More, of what is left between the first
+/// and the last difference, count as replaced whole: what a line takes is more than its bytes.
+const COMPARED: usize = 1_000_000;
+/// Bytes that are compared at once where nothing differs.
+const BLOCK: usize = 4096;
 /// Lines around a change that an edit shows.
 pub const CONTEXT: usize = 3;
 
@@ -31,6 +36,49 @@ pub struct Region<'a> {
     pub old: &'a [u8],
     /// The new text, with LF line ends.
     pub new: Cow<'a, [u8]>,
+}
+
+impl Region<'_> {
+    /// The part from the first difference to the last, with `context` lines around it.
+    fn trimmed(&self, context: usize) -> Region<'_> {
+        let (old, new): (&[u8], &[u8]) = (self.old, &self.new);
+        let same = common(old, new);
+        let start = lines_back(old, same, context);
+        let (old, new) = (behind(old, start), behind(new, start));
+        let most = old.len().min(new.len()) - (same - start);
+        let place = old.len() - common_end(old, new).min(most);
+        let end = lines_on(old, place, context);
+        let new_end = new.len() - (old.len() - end);
+        let before = feeds(self.old, 0..start);
+        Region {
+            old_line: self.old_line + before,
+            new_line: self.new_line + before,
+            old: old.get(..end).unwrap_or_default(),
+            new: Cow::Borrowed(new.get(..new_end).unwrap_or_default()),
+        }
+    }
+}
+
+fn behind(text: &[u8], place: usize) -> &[u8] {
+    text.get(place..).unwrap_or_default()
+}
+
+/// How many bytes at the start are the same.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.chunks(BLOCK).zip(b.chunks(BLOCK));
+    let same = blocks.take_while(|(a, b)| a == b).count() * BLOCK;
+    let same = same.min(a.len()).min(b.len());
+    let rest = behind(a, same).iter().zip(behind(b, same));
+    same + rest.take_while(|(a, b)| a == b).count()
+}
+
+/// How many bytes at the end are the same.
+fn common_end(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.rchunks(BLOCK).zip(b.rchunks(BLOCK));
+    let same = blocks.take_while(|(a, b)| a == b).count() * BLOCK;
+    let same = same.min(a.len()).min(b.len());
+    let rest = a.iter().rev().skip(same).zip(b.iter().rev().skip(same));
+    same + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// A unified diff.
@@ -176,6 +224,12 @@ struct Maker {
 
 impl Maker {
     fn take(&mut self, region: &Region<'_>) {
+        let region = region.trimmed(self.style.context);
+        if feeds(region.old, 0..region.old.len()) + feeds(&region.new, 0..region.new.len())
+            > COMPARED
+        {
+            return self.replaced(&region);
+        }
         let old: Vec<&[u8]> = lines(region.old);
         let new: Vec<&[u8]> = lines(&region.new);
         if self.made.cut {
@@ -205,6 +259,35 @@ impl Maker {
             ));
             for op in &group {
                 self.show(op, &old, &new);
+            }
+        }
+    }
+
+    /// A region that is too long to compare.
+    fn replaced(&mut self, region: &Region<'_>) {
+        let count = |text: &[u8]| {
+            feeds(text, 0..text.len()) + usize::from(!text.is_empty() && !text.ends_with(b"\n"))
+        };
+        let (old, new) = (count(region.old), count(&region.new));
+        self.made.removed += old;
+        self.made.added += new;
+        if self.full() {
+            return;
+        }
+        self.made.text.push_str(&format!(
+            "@@ -{} +{} @@\n",
+            place(region.old_line, &(0..old)),
+            place(region.new_line, &(0..new))
+        ));
+        for (sign, text, encoding) in [
+            ('-', region.old, self.style.old),
+            ('+', &region.new, self.style.new),
+        ] {
+            for line in text.split_inclusive(|byte| *byte == b'\n') {
+                if self.full() {
+                    return;
+                }
+                self.line(sign, line, 0, encoding);
             }
         }
     }
@@ -384,6 +467,46 @@ mod tests {
         let diff = unified(regions(content.as_bytes(), &edits), style(500));
         assert!(diff.cut && diff.text.len() < 700, "{}", diff.text.len());
         assert_eq!((diff.added, diff.removed), (1000, 1000));
+    }
+
+    #[test]
+    fn only_what_is_between_the_first_and_the_last_difference_is_compared() {
+        let text = "a\nb\nc\nd\ne\n";
+        for (old, new, wanted) in [
+            (text, "a\nb\nX\nd\ne\n", "@@ -2,3 +2,3 @@\n b\n-c\n+X\n d\n"),
+            (text, "a\nb\nc\nd\ne\ne\n", "@@ -5 +5,2 @@\n e\n+e\n"),
+            (text, "b\nc\nd\ne\n", "@@ -1,2 +1 @@\n-a\n b\n"),
+            (text, "a\nb\nc\nd\nfe\n", "@@ -4,2 +4,2 @@\n d\n-e\n+fe\n"),
+            ("", "a\n", "@@ -0,0 +1 @@\n+a\n"),
+            ("a\n", "", "@@ -1 +0,0 @@\n-a\n"),
+            (text, text, ""),
+        ] {
+            let region = Region {
+                old_line: 0,
+                new_line: 0,
+                old: old.as_bytes(),
+                new: Cow::Borrowed(new.as_bytes()),
+            };
+            let style = Style {
+                context: 1,
+                ..style(10_000)
+            };
+            assert_eq!(unified([region], style).text, wanted);
+        }
+    }
+
+    #[test]
+    fn more_lines_than_are_compared_count_as_replaced() {
+        let old = "\n".repeat(COMPARED);
+        let region = Region {
+            old_line: 0,
+            new_line: 0,
+            old: old.as_bytes(),
+            new: Cow::Owned(b"x\n".repeat(9)),
+        };
+        let diff = unified([region], style(500));
+        assert!(diff.cut && diff.text.len() < 700, "{}", diff.text.len());
+        assert_eq!((diff.added, diff.removed), (9, COMPARED));
     }
 
     /// Makes the new text from the old one and the hunks, as any patch program would.

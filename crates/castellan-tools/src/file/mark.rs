@@ -68,25 +68,80 @@ pub fn load(
 /// The mark of a file with this content.
 #[must_use]
 pub fn mark_of(bytes: &[u8]) -> FileMark {
+    mark_of_pieces(&[bytes])
+}
+
+fn mark_of_pieces(pieces: &[&[u8]]) -> FileMark {
+    let mut digest = Sha256::new();
+    let mut size = 0;
+    for piece in pieces {
+        digest.update(piece);
+        size += piece.len() as u64;
+    }
     FileMark {
-        digest: hexadecimal(&Sha256::digest(bytes)),
-        size: bytes.len() as u64,
+        digest: hexadecimal(&digest.finalize()),
+        size,
+    }
+}
+
+/// The mark of a file to which just these pieces were written. It is not read again: somebody else
+/// may have written it since.
+pub(super) fn mark_of_written(pieces: &[&[u8]], metadata: &Metadata) -> FileMark {
+    let size: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+    if size <= HASHED_UP_TO {
+        mark_of_pieces(pieces)
+    } else {
+        identity(metadata)
+    }
+}
+
+/// How two marks of a file differ, in words.
+pub(crate) fn difference(before: &FileMark, now: &FileMark) -> String {
+    if before.size == now.size {
+        format!("same size, {} bytes, other content", now.size)
+    } else {
+        format!("{} bytes then, {} bytes now", before.size, now.size)
     }
 }
 
 fn identity(metadata: &Metadata) -> FileMark {
+    let Identity {
+        device,
+        inode,
+        size,
+        modified,
+        changed,
+    } = Identity::of(metadata);
     let digest = format!(
-        "identity {} {} {} {}.{} {}.{}",
-        metadata.dev(),
-        metadata.ino(),
-        metadata.len(),
-        metadata.mtime(),
-        metadata.mtime_nsec(),
-        metadata.ctime(),
-        metadata.ctime_nsec(),
+        "identity {device} {inode} {size} {}.{} {}.{}",
+        modified.0, modified.1, changed.0, changed.1,
     );
-    FileMark {
-        digest,
-        size: metadata.len(),
+    FileMark { digest, size }
+}
+
+/// Which file it is and when it last changed: what tells in an instant that it may have other
+/// content now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    /// That of a file.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
     }
 }

@@ -1,11 +1,20 @@
 //! Opening a file so that nothing but a regular file is ever read, and no open can hang.
 
+use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use castellan_core::Outcome;
+use castellan_core::text::{one_line, shorten};
+
+/// Bytes of a path; the kernel takes no longer ones.
+const LONGEST: usize = 4096;
+/// Dangling links followed, as many as the kernel follows of others.
+const HOPS: u32 = 40;
+/// Characters shown of a path.
+const SHOWN: usize = 1000;
 
 /// A regular file, open for reading.
 #[derive(Debug)]
@@ -86,7 +95,7 @@ pub(crate) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem
     let word = if kind.is_file() {
         return Ok(());
     } else if kind.is_dir() {
-        let text = format!("{} is a folder; `bash` with `ls` lists it", path.display());
+        let text = format!("{} is a folder; `bash` with `ls` lists it", shown(path));
         return Err(Problem::Unusable(text));
     } else if kind.is_fifo() {
         "a named pipe (FIFO)"
@@ -101,8 +110,41 @@ pub(crate) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem
     };
     Err(Problem::Unusable(format!(
         "{} is {word}, not a regular file",
-        path.display()
+        shown(path)
     )))
+}
+
+/// Opens the regular file at `path`, which [`resolve`] gave, for reading. What was judged is that
+/// path: where a link has come in since, nothing behind it is opened.
+///
+/// # Errors
+/// [`Problem`].
+pub fn open_resolved(path: &Path) -> Result<Opened, Problem> {
+    let opened = open(path)?;
+    if opened.path == path {
+        return Ok(opened);
+    }
+    Err(moved(path, &opened.path))
+}
+
+/// Refuses `path`, which [`resolve`] gave, where it leads elsewhere now.
+///
+/// # Errors
+/// [`Problem`].
+pub fn require_unmoved(path: &Path) -> Result<(), Problem> {
+    let now = resolve(path)?;
+    if now == path {
+        return Ok(());
+    }
+    Err(moved(path, &now))
+}
+
+fn moved(path: &Path, now: &Path) -> Problem {
+    Problem::Unusable(format!(
+        "{} changed while the call waited: it leads to {} now; nothing was done",
+        shown(path),
+        shown(now)
+    ))
 }
 
 /// Where `path` really is, links followed; for a path that doesn't exist yet, the deepest existing
@@ -111,7 +153,44 @@ pub(crate) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem
 /// # Errors
 /// [`Problem`] for a loop of links, or a folder on the way that can't be entered.
 pub fn resolve(path: &Path) -> Result<PathBuf, Problem> {
-    resolve_within(path, 40).and_then(recordable)
+    if path.as_os_str().len() > LONGEST {
+        return Err(too_long(path));
+    }
+    let mut hops = HOPS;
+    let mut missing: Vec<OsString> = Vec::new();
+    let mut at = path.to_owned();
+    loop {
+        match at.canonicalize() {
+            Ok(mut resolved) => {
+                resolved.extend(missing.iter().rev());
+                return recordable(resolved);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(explain(path, &error)),
+        }
+        // An open pipe, say, has no name of its own, though a path below `/proc` leads to it.
+        if let Ok(metadata) = at.metadata() {
+            require_regular(path, metadata.file_type())?;
+            let text = format!("{} leads to a file that has no name any more", shown(path));
+            return Err(Problem::Unusable(text));
+        }
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
+            // Only what ends with `..` has no name.
+            let text = format!("a folder on the way to {} does not exist", shown(path));
+            return Err(Problem::Missing(text));
+        };
+        match at.read_link() {
+            Ok(_) if hops == 0 => return Err(loop_of_links(path)),
+            Ok(target) => {
+                hops -= 1;
+                at = parent.join(target);
+            }
+            Err(_) => {
+                missing.push(name.to_owned());
+                at = parent.to_owned();
+            }
+        }
+    }
 }
 
 /// Records are Unicode: a file whose real name is not could be touched but not recorded.
@@ -121,44 +200,40 @@ fn recordable(path: PathBuf) -> Result<PathBuf, Problem> {
     }
     let text = format!(
         "the name of {} is not valid UTF-8; rename it first",
-        path.display()
+        shown(&path)
     );
     Err(Problem::Unusable(text))
 }
 
-/// `hops` bounds how many dangling links are followed, as the kernel bounds links.
-fn resolve_within(path: &Path, hops: u32) -> Result<PathBuf, Problem> {
-    match path.canonicalize() {
-        Ok(resolved) => return Ok(resolved),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(explain(path, &error)),
-    }
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(Problem::Unusable(format!(
-            "{} does not name a file",
-            path.display()
-        )));
-    };
-    match path.read_link() {
-        Ok(target) if hops > 0 => resolve_within(&parent.join(target), hops - 1),
-        Ok(_) => Err(Problem::Unusable(format!(
-            "{} is a loop of links",
-            path.display()
-        ))),
-        Err(_) => Ok(resolve_within(parent, hops)?.join(name)),
-    }
+fn loop_of_links(path: &Path) -> Problem {
+    Problem::Unusable(format!("{} is a loop of links", shown(path)))
+}
+
+fn too_long(path: &Path) -> Problem {
+    Problem::Unusable(format!(
+        "{} is too long for a path, or a name in it is",
+        shown(path)
+    ))
+}
+
+/// A path in an answer: one line, however it is named, and of bounded length.
+pub(crate) fn shown(path: &Path) -> String {
+    shorten(&one_line(&path.to_string_lossy()), SHOWN)
 }
 
 /// What the system said about `path`, in words.
 pub(crate) fn explain(path: &Path, error: &io::Error) -> Problem {
-    let shown = path.display();
+    let shown = shown(path);
     let text = match error.raw_os_error() {
         Some(libc::ENOENT) => return Problem::Missing(format!("{shown} does not exist")),
         Some(libc::EACCES | libc::EPERM) => {
             format!("{shown} is not accessible: permission denied")
         }
-        Some(libc::ELOOP) => format!("{shown} is a loop of links"),
+        Some(libc::ELOOP) => return loop_of_links(path),
+        Some(libc::ENAMETOOLONG) => return too_long(path),
         Some(libc::ENOTDIR) => format!("a part of {shown} is a file, not a folder"),
+        // A kernel's stream, such as /proc/kmsg, looks like a file until it is read.
+        Some(libc::EAGAIN) => format!("{shown} is a stream, not a regular file"),
         // Opening a socket, or a device without a driver.
         Some(libc::ENXIO) => format!("{shown} is a socket or a device, not a regular file"),
         _ => format!("{shown} can't be used: {error}"),

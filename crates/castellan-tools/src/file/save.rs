@@ -1,14 +1,25 @@
 //! Writing a file so that at every moment either the old or the new content is there whole, and
 //! everything else about the file stays as it was.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write as _};
+mod attributes;
+mod draft;
+mod lock;
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use castellan_core::{EffectStatus, Outcome};
 
-use super::open::{Problem, explain, require_regular};
+use castellan_core::tool::FileMark;
+
+use super::mark::{Identity, mark_of_written};
+use super::open::{Problem, explain, require_regular, shown};
+use draft::Draft;
+
+/// Pieces that are shorter are written together.
+const TOGETHER: usize = 256 * 1024;
 
 /// Why a file does not have the content it should have, and what it has instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,131 +52,223 @@ impl From<Unsaved> for Outcome {
     }
 }
 
-/// What is written relative to what is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Addition {
-    /// The content replaces the file's.
-    Replace,
-    /// The content goes behind the file's.
-    Append,
+/// A write that did not come to its end.
+enum Broken {
+    /// The system said so.
+    Io(io::Error, EffectStatus),
+    /// The file is not the one that was judged. It was not touched.
+    Changed,
+    /// It must not be written. It was not touched.
+    Refused(Problem),
 }
 
-/// Writes `content` to the file at `target`, a path without links.
+impl From<io::Error> for Broken {
+    /// Before anything was done.
+    fn from(error: io::Error) -> Self {
+        Self::Io(error, EffectStatus::None)
+    }
+}
+
+impl Broken {
+    fn unsaved(self, target: &Path) -> Unsaved {
+        match self {
+            Self::Io(error, effect) => Unsaved {
+                problem: explain(target, &error),
+                effect,
+            },
+            Self::Changed => {
+                let text = format!(
+                    "{} changed while it was being written; nothing was written",
+                    shown(target)
+                );
+                Problem::Unusable(text).into()
+            }
+            Self::Refused(problem) => problem.into(),
+        }
+    }
+}
+
+/// Makes `content`, piece after piece, the content of the file at `target`, a path without links.
+/// `before` is what was there when it was decided, `None` for nothing; where something else is
+/// there by now, that stays.
 ///
-/// A replacement goes to a temporary file in the same folder, is synced and renamed onto the
-/// target; mode and owner stay. A file with several hard links, or in a folder that takes no new
-/// file, is written in place instead, since a rename would part it from its other names.
-/// Missing parents are created.
+/// The new content goes to a file without a name in the same folder (or, where the file system has
+/// none, a temporary one), is synced and takes the target's place; mode, owner and extended
+/// attributes stay. A file with several hard links, or in a folder that takes no new file, or that
+/// is a mount of its own, is written in place instead, since a new file would part it from its
+/// other names. Missing parents are created.
+///
+/// Returns the mark of just this content.
 ///
 /// # Errors
-/// [`Unsaved`]. The file then has its old content, but where writing in place broke off, or where only the last step, making the folder durable, failed.
-pub fn save(target: &Path, content: &[u8], addition: Addition) -> Result<(), Unsaved> {
-    let unsaved = |effect| {
-        move |error: io::Error| Unsaved {
-            problem: explain(target, &error),
-            effect,
-        }
-    };
-    let failed = unsaved(EffectStatus::None);
-    let broken = |Broken { error, effect }| unsaved(effect)(error);
-    let existing = match fs::metadata(target) {
-        Ok(metadata) => {
-            require_regular(target, metadata.file_type())?;
-            require_writable(target, &metadata)?;
-            Some(metadata)
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(failed(error)),
-    };
+/// [`Unsaved`]. The file then has its old content, but where writing in place broke off, or where
+/// only the last step, making the folder durable, failed.
+pub fn replace(
+    target: &Path,
+    content: &[&[u8]],
+    before: Option<&Identity>,
+) -> Result<FileMark, Unsaved> {
     let Some(folder) = target.parent() else {
-        let text = format!("{} does not name a file", target.display());
-        return Err(Problem::Unusable(text).into());
+        return Err(Problem::Unusable(format!("{} does not name a file", shown(target))).into());
     };
-    if existing.is_none() {
-        fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
-    }
-    match (&existing, addition) {
-        (Some(_), Addition::Append) => append(target, content).map_err(broken),
-        (Some(metadata), Addition::Replace) if metadata.nlink() > 1 => {
-            in_place(target, content).map_err(broken)
+    let done = match before {
+        None => {
+            fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
+            create(folder, target, content)
         }
-        _ => match replace(folder, target, content, existing.as_ref()) {
-            Err(error) if existing.is_some() && takes_no_new_file(&error) => {
-                in_place(target, content).map_err(broken)
-            }
-            Err(error) => Err(failed(error)),
-            Ok(()) => File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(unsaved(EffectStatus::Committed)),
-        },
-    }
+        Some(before) => overwrite(folder, target, content, before),
+    };
+    let metadata = done.map_err(|broken| broken.unsaved(target))?;
+    Ok(mark_of_written(content, &metadata))
 }
 
-fn takes_no_new_file(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
-    )
+/// Adds to the end of the file at `target`, a path without links. Where that breaks off, what was
+/// added is taken away again.
+///
+/// # Errors
+/// [`Unsaved`].
+pub fn append(target: &Path, content: &[u8]) -> Result<(), Unsaved> {
+    let mut file = OpenOptions::new()
+        .append(true)
+        .custom_flags(NO_SURPRISE)
+        .open(target)
+        .map_err(|error| explain(target, &error))?;
+    let metadata = file.metadata().map_err(|error| explain(target, &error))?;
+    require_regular(target, metadata.file_type())?;
+    require_writable(target, &metadata)?;
+    let added = file.write_all(content).and_then(|()| file.sync_all());
+    added.map_err(|error| {
+        let effect = undone(&file.set_len(metadata.len()));
+        Broken::Io(error, effect).unsaved(target)
+    })
 }
+
+/// What was judged was a regular file: a FIFO that took its place must not block the open, and a
+/// link that did is not followed.
+const NO_SURPRISE: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
 
 /// Root may write anything; a file without write permission is still meant to stay as it is.
 ///
 /// # Errors
 /// [`Problem::Unusable`].
 pub fn require_writable(path: &Path, metadata: &Metadata) -> Result<(), Problem> {
-    if metadata.permissions().mode() & 0o222 == 0 {
-        let mode = metadata.permissions().mode() & 0o7777;
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o222 == 0 {
         let text = format!(
             "{} is read-only (mode {mode:04o}); nothing was written",
-            path.display()
+            shown(path)
         );
         return Err(Problem::Unusable(text));
     }
     Ok(())
 }
 
-/// Adds to the end. Where that breaks off, what was added is taken away again.
-fn append(target: &Path, content: &[u8]) -> Result<(), Broken> {
-    let whole = |error| Broken {
-        error,
-        effect: EffectStatus::None,
-    };
-    let mut file = OpenOptions::new()
-        .append(true)
+/// This and the following return what the written file is.
+fn create(folder: &Path, target: &Path, content: &[&[u8]]) -> Result<Metadata, Broken> {
+    let mut draft = Draft::new(folder)?;
+    write_pieces(draft.file(), content)?;
+    draft.file().sync_all()?;
+    match draft.put_new(target) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Broken::Changed),
+        Err(error) => Err(error.into()),
+        Ok(()) => make_durable(folder, draft.file()),
+    }
+}
+
+fn overwrite(
+    folder: &Path,
+    target: &Path,
+    content: &[&[u8]],
+    before: &Identity,
+) -> Result<Metadata, Broken> {
+    let existing = File::options()
+        .read(true)
+        .custom_flags(NO_SURPRISE)
         .open(target)
-        .map_err(whole)?;
-    let length = file.metadata().map_err(whole)?.len();
-    file.write_all(content)
-        .and_then(|()| file.sync_all())
-        .map_err(|error| Broken {
-            error,
-            effect: undone(&file.set_len(length)),
-        })
+        .map_err(|error| match error.raw_os_error() {
+            // A link, or nothing at all, is there now.
+            Some(libc::ELOOP | libc::ENOENT) => Broken::Changed,
+            _ => error.into(),
+        })?;
+    let metadata = existing.metadata()?;
+    if Identity::of(&metadata) != *before {
+        return Err(Broken::Changed);
+    }
+    require_writable(target, &metadata).map_err(Broken::Refused)?;
+    if metadata.nlink() > 1 {
+        return in_place(target, content, before);
+    }
+    match renewed(folder, target, content, (&existing, &metadata), before) {
+        Err(Broken::Io(error, _)) if must_be_in_place(&error) => in_place(target, content, before),
+        Err(broken) => Err(broken),
+        Ok(mut draft) => make_durable(folder, draft.file()),
+    }
+}
+
+/// Errors of a folder that takes no new file, of an owner or attribute that can't be given to one,
+/// and of a file that is a mount.
+fn must_be_in_place(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::ResourceBusy
+            | ErrorKind::CrossesDevices
+    )
+}
+
+/// A new file in the place of the existing one.
+fn renewed(
+    folder: &Path,
+    target: &Path,
+    content: &[&[u8]],
+    existing: (&File, &Metadata),
+    before: &Identity,
+) -> Result<Draft, Broken> {
+    let mut draft = Draft::new(folder)?;
+    write_pieces(draft.file(), content)?;
+    attributes::keep(existing, draft.file())?;
+    draft.file().sync_all()?;
+    let _held = lock::take(existing.0);
+    // Somebody may have been faster while the new content was written and synced.
+    match fs::symlink_metadata(target) {
+        Ok(there) if Identity::of(&there) == *before => {
+            draft.put_over(folder, target)?;
+            Ok(draft)
+        }
+        Ok(_) => Err(Broken::Changed),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(Broken::Changed),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn make_durable(folder: &Path, written: &File) -> Result<Metadata, Broken> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .and_then(|()| written.metadata())
+        .map_err(|error| Broken::Io(error, EffectStatus::Committed))
 }
 
 /// Writes over what is there. Room is reserved first, so that a full disk is met while the old
 /// content is still whole.
-fn in_place(target: &Path, content: &[u8]) -> Result<(), Broken> {
-    let whole = |error| Broken {
-        error,
-        effect: EffectStatus::None,
-    };
-    let half = |error| Broken {
-        error,
-        effect: EffectStatus::Partial,
-    };
-    let mut file = OpenOptions::new().write(true).open(target).map_err(whole)?;
-    let old = file.metadata().map_err(whole)?;
-    let length = content.len() as u64;
+fn in_place(target: &Path, content: &[&[u8]], before: &Identity) -> Result<Metadata, Broken> {
+    let half = |error| Broken::Io(error, EffectStatus::Partial);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .custom_flags(NO_SURPRISE)
+        .open(target)?;
+    let _held = lock::take(&file);
+    let old = file.metadata()?;
+    if Identity::of(&old) != *before {
+        return Err(Broken::Changed);
+    }
+    let length = content.iter().map(|piece| piece.len() as u64).sum();
     if length > old.len()
         && let Err(error) = reserve(&file, length)
     {
-        return Err(Broken {
-            error,
-            effect: undone(&file.set_len(old.len())),
-        });
+        return Err(Broken::Io(error, undone(&file.set_len(old.len()))));
     }
-    file.write_all(content).map_err(half)?;
+    write_pieces(&mut file, content).map_err(half)?;
     file.set_len(length).map_err(half)?;
     // Writing clears the set-id bits.
     let same = file
@@ -174,13 +277,24 @@ fn in_place(target: &Path, content: &[u8]) -> Result<(), Broken> {
     if !matches!(same, Ok(true)) {
         file.set_permissions(old.permissions()).unwrap_or_default();
     }
-    file.sync_all().map_err(half)
+    file.sync_all().and_then(|()| file.metadata()).map_err(half)
 }
 
-/// A write that did not come to its end.
-struct Broken {
-    error: io::Error,
-    effect: EffectStatus,
+/// The pieces one after the other; many small ones in few writes.
+fn write_pieces(file: &mut impl Write, pieces: &[&[u8]]) -> io::Result<()> {
+    let mut gathered = Vec::new();
+    for piece in pieces {
+        if gathered.len() + piece.len() > TOGETHER {
+            file.write_all(&gathered)?;
+            gathered.clear();
+        }
+        if piece.len() > TOGETHER {
+            file.write_all(piece)?;
+        } else {
+            gathered.extend_from_slice(piece);
+        }
+    }
+    file.write_all(&gathered)
 }
 
 fn undone(result: &io::Result<()>) -> EffectStatus {
@@ -199,43 +313,4 @@ fn reserve(file: &File, length: u64) -> io::Result<()> {
         Ok(()) | Err(Errno::EOPNOTSUPP | Errno::EINVAL | Errno::ENOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-fn replace(
-    folder: &Path,
-    target: &Path,
-    content: &[u8],
-    existing: Option<&Metadata>,
-) -> io::Result<()> {
-    // The mode of a new file is what the process's mask leaves of 0666, as for any program.
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".castellan-")
-        .make_in(folder, |path| {
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o666)
-                .open(path)
-        })?;
-    temporary.write_all(content)?;
-    if let Some(metadata) = existing {
-        keep_owner(temporary.as_file(), metadata)?;
-        let mode = metadata.permissions().mode() & 0o7777;
-        temporary
-            .as_file()
-            .set_permissions(Permissions::from_mode(mode))?;
-    }
-    temporary.as_file().sync_all()?;
-    temporary.persist(target).map_err(|error| error.error)?;
-    Ok(())
-}
-
-/// Only root may give files away. Where the owner can't be kept, the error makes the file be
-/// written in place instead.
-fn keep_owner(file: &File, metadata: &Metadata) -> io::Result<()> {
-    let new = file.metadata()?;
-    if (new.uid(), new.gid()) == (metadata.uid(), metadata.gid()) {
-        return Ok(());
-    }
-    std::os::unix::fs::fchown(file, Some(metadata.uid()), Some(metadata.gid()))
 }

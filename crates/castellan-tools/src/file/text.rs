@@ -111,18 +111,17 @@ pub struct Splice {
     bytes: Vec<u8>,
 }
 
-/// `bytes` with every splice made.
+/// `bytes` with every splice made, piece after piece.
 #[must_use]
-pub fn spliced(bytes: &[u8], splices: &[Splice]) -> Vec<u8> {
-    let grown: usize = splices.iter().map(|one| one.bytes.len()).sum();
-    let mut out = Vec::with_capacity(bytes.len() + grown);
+pub fn pieces<'a>(bytes: &'a [u8], splices: &'a [Splice]) -> Vec<&'a [u8]> {
+    let mut out = Vec::with_capacity(splices.len() * 2 + 1);
     let mut copied = 0;
     for splice in splices {
-        out.extend_from_slice(bytes.get(copied..splice.range.start).unwrap_or_default());
-        out.extend_from_slice(&splice.bytes);
+        out.push(bytes.get(copied..splice.range.start).unwrap_or_default());
+        out.push(&splice.bytes);
         copied = splice.range.end;
     }
-    out.extend_from_slice(bytes.get(copied..).unwrap_or_default());
+    out.push(bytes.get(copied..).unwrap_or_default());
     out
 }
 
@@ -227,11 +226,10 @@ impl Text {
     /// end, a line that is added gets the one most lines of the file have.
     #[must_use]
     pub fn replaced(&self, replacements: &[Replacement]) -> Vec<u8> {
-        let out = spliced(&self.raw, &self.raw_splices(replacements));
-        self.encoded(out)
+        self.encoded(pieces(&self.raw, &self.raw_splices(replacements)).concat())
     }
 
-    /// The replacements as bytes of the file itself, for [`spliced`]; `None` where the file's bytes
+    /// The replacements as bytes of the file itself, for [`pieces`]; `None` where the file's bytes
     /// are not those of content.
     #[must_use]
     pub fn splices(&self, replacements: &[Replacement]) -> Option<Vec<Splice>> {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use castellan_core::{EffectStatus, Outcome};
 
+use crate::file::shown;
 use crate::file::text::Encoding;
 
 /// Longer lines are clipped, in characters.
@@ -88,7 +89,7 @@ impl Page {
                 format!(
                     "offset {} is past the end: {} has {lines}",
                     self.first,
-                    path.display()
+                    shown(path)
                 ),
                 "use a smaller offset",
             );

@@ -23,10 +23,10 @@ pub(super) enum Shown {
 /// # Errors
 /// What the model reads where the file can't be opened, or is too large.
 pub(super) fn format_of(path: &Path) -> Result<Option<Format>, Outcome> {
-    let opened = file::open(path)?;
+    let opened = file::open_resolved(path)?;
     let mut beginning = Vec::new();
     let read = opened.file.take(32).read_to_end(&mut beginning);
-    let (path, size) = (opened.path.display(), opened.metadata.len());
+    let (path, size) = (file::shown(path), opened.metadata.len());
     read.map_err(|error| Outcome::failed(format!("{path} can't be read: {error}"), ""))?;
     let Some(format) = Format::of(&beginning) else {
         return Ok(None);
@@ -48,7 +48,7 @@ pub(super) fn format_of(path: &Path) -> Result<Option<Format>, Outcome> {
 /// # Errors
 /// What the model reads where the content is not what was parsed.
 pub(super) fn shown(path: &Path, bytes: Vec<u8>, answer: Answer) -> Result<Shown, Outcome> {
-    let (path, size) = (path.display(), bytes.len());
+    let (path, size) = (file::shown(path), bytes.len());
     if answer.digest != hexadecimal(&Sha256::digest(&bytes)) {
         let what = format!("{path} changed while it was read");
         return Err(Outcome::failed(what, "read it again"));

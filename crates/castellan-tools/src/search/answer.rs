@@ -33,6 +33,10 @@ pub(super) struct Answer<'a> {
     pub(super) room: usize,
     /// Whether lines around hits are shown.
     pub(super) context: bool,
+    /// Whether hits are counted instead of shown.
+    pub(super) files_only: bool,
+    /// What files had to be named by, where a folder was searched.
+    pub(super) glob: Option<&'a str>,
 }
 
 impl Answer<'_> {
@@ -61,8 +65,12 @@ impl Answer<'_> {
         if let Some(note) = &self.note {
             output.push_str(&format!("[{note}]\n"));
         }
-        let shown = self.hits(&mut output);
-        self.totals(&mut output, shown);
+        let left_out = if self.files_only {
+            self.files(&mut output)
+        } else {
+            self.hits(&mut output)
+        };
+        self.totals(&mut output, &left_out);
         self.passed_by(&mut output);
         if self.cause == Some(Cause::Cancelled) {
             return Outcome::Cancelled {
@@ -73,8 +81,30 @@ impl Answer<'_> {
         Outcome::read(output)
     }
 
-    /// The hits that have room, and how many matches these are.
-    fn hits(&self, output: &mut String) -> u64 {
+    /// The files that have room; says so if these are not all.
+    fn files(&self, output: &mut String) -> String {
+        for (shown, hits) in self.scanned.hits.iter().enumerate() {
+            let line = format!("{}: {}\n", self.path(hits.file), hits.matches);
+            let full = shown as u64 == MATCHES || output.len() + line.len() > self.room;
+            if full && shown > 0 {
+                return format!("; the first {shown} files are shown");
+            }
+            output.push_str(&line);
+        }
+        String::new()
+    }
+
+    /// The hits that have room; says so if these are not all.
+    fn hits(&self, output: &mut String) -> String {
+        let shown = self.push_hits(output);
+        if shown < self.scanned.matches {
+            format!("; the first {shown} are shown")
+        } else {
+            String::new()
+        }
+    }
+
+    fn push_hits(&self, output: &mut String) -> u64 {
         let (mut matches, mut first) = (0, true);
         for hits in &self.scanned.hits {
             let path = self.path(hits.file);
@@ -106,7 +136,7 @@ impl Answer<'_> {
         matches
     }
 
-    fn totals(&self, output: &mut String, shown: u64) {
+    fn totals(&self, output: &mut String, left_out: &str) {
         let Scanned {
             matches, searched, ..
         } = *self.scanned;
@@ -117,7 +147,13 @@ impl Answer<'_> {
         match (partial, matches) {
             (false, 0) => {
                 let query = castellan_core::text::shorten(self.query, 200);
-                say(format!("no matches for `{query}` in {}", files(searched)));
+                let place = if self.scanned.binary.iter().any(|(_, hit)| *hit) {
+                    " in text"
+                } else {
+                    ""
+                };
+                let searched = files(searched);
+                say(format!("no matches{place} for `{query}` in {searched}"));
             }
             (false, _) => {
                 let (matches, searched) = (number(matches, "match", "matches"), files(searched));
@@ -139,9 +175,7 @@ impl Answer<'_> {
                 ));
             }
         }
-        if shown < matches {
-            say(format!("; the first {shown} are shown"));
-        }
+        say(left_out.to_owned());
         if partial && self.cause != Some(Cause::Cancelled) {
             say("; narrow `path`, `glob` or `query`".to_owned());
         }
@@ -156,6 +190,15 @@ impl Answer<'_> {
     /// What was not searched.
     fn passed_by(&self, output: &mut String) {
         let found = self.found;
+        if found.files.is_empty()
+            && self.cause.is_none()
+            && let Some(glob) = self.glob
+        {
+            let glob = castellan_core::text::shorten(&one_line(glob), 200);
+            output.push_str(&format!(
+                "[no file that is not skipped fits `glob` `{glob}`]\n"
+            ));
+        }
         let mut say = |text: String| writeln!(output, "[{text}]").unwrap_or_default();
         let skipped: Vec<String> = [
             (found.skipped_files, "file", "files"),
@@ -261,6 +304,8 @@ impl Answer<'_> {
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        // Only what the kernel makes up while it is read can't be waited for.
+        io::ErrorKind::WouldBlock => "a stream, not a regular file".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -2,7 +2,7 @@
 //! has looked at the first of them and finds the same every time.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -16,20 +16,34 @@ use grep_searcher::{
 use super::line;
 use super::stop::Stop;
 use crate::file;
+use crate::file::text::{Encoding, Extent, detect};
 
-/// Matching lines after which no further file is begun, and shown at most.
+/// Matching lines, or files where only these are wanted, after which no further file is begun, and
+/// shown at most.
 pub(super) const MATCHES: u64 = 1000;
 /// Bytes of the longest line that is searched; more of them are held in memory at once, one for
 /// each thread.
 const LINE: usize = 32 * 1024 * 1024;
+/// Steps that one line may take at worst. Nothing can stop a regex within a line, so a query that
+/// takes many steps for each byte gets shorter ones.
+const STEPS: usize = 2_000_000_000;
+/// But never shorter than this.
+const SHORTEST: usize = 64 * 1024;
+
+/// Bytes at the start of a file that tell what text it is.
+const SNIFFED: u64 = 64 * 1024;
 
 /// How a file is searched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner {
     /// Lines shown around a hit.
     pub(super) context: usize,
+    /// How many steps the query may take for each byte.
+    pub(super) width: usize,
     /// Bytes of hits after which no further file is begun.
     pub(super) bytes: u64,
+    /// Whether hits are counted instead of shown.
+    pub(super) files_only: bool,
     /// A file that was named is searched to its end though it is binary.
     pub(super) named: bool,
     pub(super) threads: usize,
@@ -48,6 +62,8 @@ pub(super) struct Line {
 pub(super) struct Hits {
     /// Its place in the list.
     pub(super) file: usize,
+    /// Lines that match.
+    pub(super) matches: u64,
     pub(super) lines: Vec<Line>,
 }
 
@@ -85,7 +101,8 @@ impl Scanned {
 #[derive(Default)]
 struct Tally {
     next: AtomicUsize,
-    matches: AtomicU64,
+    /// Lines or files to show.
+    shown: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -130,23 +147,8 @@ struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     fn new(matcher: &RegexMatcher, manner: Manner, stop: &'a Stop) -> Self {
-        let binary = if manner.named {
-            BinaryDetection::convert(0)
-        } else {
-            BinaryDetection::quit(0)
-        };
-        let searcher = SearcherBuilder::new()
-            .line_terminator(LineTerminator::crlf())
-            .line_number(true)
-            .before_context(manner.context)
-            .after_context(manner.context)
-            .heap_limit(Some(LINE))
-            // A file that is cut short while it is mapped ends the process.
-            .memory_map(MmapChoice::never())
-            .binary_detection(binary)
-            .build();
         Self {
-            searcher,
+            searcher: searcher(manner, None),
             matcher: matcher.clone(),
             manner,
             stop,
@@ -156,7 +158,7 @@ impl<'a> Worker<'a> {
 
     fn run(mut self, root: &Path, files: &[PathBuf], tally: &Tally) -> Scanned {
         loop {
-            let enough = tally.matches.load(Ordering::Relaxed) >= MATCHES
+            let enough = tally.shown.load(Ordering::Relaxed) >= MATCHES
                 || tally.bytes.load(Ordering::Relaxed) >= self.manner.bytes;
             if enough || self.stop.is_reached() {
                 return self.scanned;
@@ -179,24 +181,25 @@ impl<'a> Worker<'a> {
     }
 
     fn search(&mut self, place: usize, file: File, tally: &Tally) {
-        let mut reader = Watched {
-            file,
-            stop: self.stop,
-            broken: false,
-        };
-        let mut sink = Collector {
-            matcher: &self.matcher,
-            lines: Vec::new(),
-            matches: 0,
-            bytes: 0,
-            room: self.manner.bytes,
-            binary: false,
-            binary_hit: false,
-            cut: false,
-        };
-        let searched = self
+        let mut reader = Watched::new(file, self.stop);
+        let mut sink = Collector::new(&self.matcher, self.manner);
+        let mut searched = self
             .searcher
             .search_reader(&self.matcher, &mut reader, &mut sink);
+        if sink.binary {
+            reader.look_further();
+        }
+        // Its characters are those that read_file shows, not its bytes.
+        if let Some(encoding) = reader.other.and_then(label)
+            && reader.file.rewind().is_ok()
+        {
+            sink = Collector::new(&self.matcher, self.manner);
+            searched = searcher(self.manner, Some(encoding)).search_reader(
+                &self.matcher,
+                &mut reader,
+                &mut sink,
+            );
+        }
         match searched {
             Ok(()) => {}
             Err(error) if reader.broken => return self.scanned.unreadable.push((place, error)),
@@ -211,11 +214,17 @@ impl<'a> Worker<'a> {
         }
         self.scanned.partial |= sink.cut;
         if sink.matches > 0 {
-            tally.matches.fetch_add(sink.matches, Ordering::Relaxed);
+            let shown = if self.manner.files_only {
+                1
+            } else {
+                sink.matches
+            };
+            tally.shown.fetch_add(shown, Ordering::Relaxed);
             tally.bytes.fetch_add(sink.bytes, Ordering::Relaxed);
             self.scanned.matches += sink.matches;
             self.scanned.hits.push(Hits {
                 file: place,
+                matches: sink.matches,
                 lines: sink.lines,
             });
         }
@@ -228,6 +237,86 @@ struct Watched<'a> {
     stop: &'a Stop,
     /// Whether reading failed.
     broken: bool,
+    /// The first bytes, where these came alone: a byte order mark is looked for in them.
+    head: Vec<u8>,
+    /// Whether it is known what text the file is.
+    is_told: bool,
+    /// What it is that has to be converted.
+    other: Option<Encoding>,
+}
+
+impl<'a> Watched<'a> {
+    const fn new(file: File, stop: &'a Stop) -> Self {
+        Self {
+            file,
+            stop,
+            broken: false,
+            head: Vec::new(),
+            is_told: false,
+            other: None,
+        }
+    }
+
+    /// Where a zero in the first bytes ended the search, they are not all there is to tell by.
+    fn look_further(&mut self) {
+        let mut beginning = Vec::new();
+        if !self.is_told && self.file.rewind().is_ok() {
+            self.head.clear();
+            let read = (&self.file).take(SNIFFED).read_to_end(&mut beginning);
+            if read.is_ok() {
+                self.look(&beginning);
+            }
+        }
+    }
+
+    /// Tells from the beginning of a file what text it is.
+    fn look(&mut self, bytes: &[u8]) {
+        if self.head.is_empty() && bytes.len() <= 3 {
+            return self.head.extend_from_slice(bytes);
+        }
+        self.is_told = true;
+        // Nearly always; what is marked is converted anyway.
+        let is_plain = std::str::from_utf8(bytes).is_ok() && memchr::memchr(0, bytes).is_none();
+        let is_marked = self.head.starts_with(b"\xff\xfe") || self.head.starts_with(b"\xfe\xff");
+        if is_plain || is_marked {
+            return;
+        }
+        self.head.extend_from_slice(bytes);
+        self.other = detect(&self.head, Extent::Beginning)
+            .ok()
+            .map(|(encoding, _)| encoding);
+        self.head = Vec::new();
+    }
+}
+
+/// What the library calls an encoding; `None` for what it reads as it is.
+fn label(encoding: Encoding) -> Option<grep_searcher::Encoding> {
+    let label = match encoding {
+        Encoding::Utf8 | Encoding::DamagedUtf8 => return None,
+        Encoding::SingleByte => "windows-1252",
+        Encoding::Utf16Le => "utf-16le",
+        Encoding::Utf16Be => "utf-16be",
+    };
+    grep_searcher::Encoding::new(label).ok()
+}
+
+fn searcher(manner: Manner, encoding: Option<grep_searcher::Encoding>) -> Searcher {
+    let binary = if manner.named {
+        BinaryDetection::convert(0)
+    } else {
+        BinaryDetection::quit(0)
+    };
+    SearcherBuilder::new()
+        .encoding(encoding)
+        .line_terminator(LineTerminator::crlf())
+        .line_number(true)
+        .before_context(manner.context)
+        .after_context(manner.context)
+        .heap_limit(Some((STEPS / manner.width).clamp(SHORTEST, LINE)))
+        // A file that is cut short while it is mapped ends the process.
+        .memory_map(MmapChoice::never())
+        .binary_detection(binary)
+        .build()
 }
 
 impl Read for Watched<'_> {
@@ -236,8 +325,11 @@ impl Read for Watched<'_> {
             return Ok(0);
         }
         let read = self.file.read(buffer);
-        if let Err(error) = &read {
-            self.broken = error.kind() != io::ErrorKind::Interrupted;
+        match &read {
+            Ok(0) => {}
+            Ok(length) if !self.is_told => self.look(buffer.get(..*length).unwrap_or_default()),
+            Ok(_) => {}
+            Err(error) => self.broken = error.kind() != io::ErrorKind::Interrupted,
         }
         read
     }
@@ -249,14 +341,28 @@ struct Collector<'a> {
     lines: Vec<Line>,
     matches: u64,
     bytes: u64,
-    room: u64,
+    manner: Manner,
     binary: bool,
     binary_hit: bool,
     /// Whether there is more than is taken.
     cut: bool,
 }
 
-impl Collector<'_> {
+impl<'a> Collector<'a> {
+    const fn new(matcher: &'a RegexMatcher, manner: Manner) -> Self {
+        Self {
+            matcher,
+            lines: Vec::new(),
+            matches: 0,
+            // Of a path and a count.
+            bytes: if manner.files_only { 64 } else { 0 },
+            manner,
+            binary: false,
+            binary_hit: false,
+            cut: false,
+        }
+    }
+
     fn push(&mut self, number: Option<u64>, is_hit: bool, text: String) {
         self.bytes += text.len() as u64 + 8;
         self.lines.push(Line {
@@ -275,7 +381,11 @@ impl Sink for Collector<'_> {
             self.binary_hit = true;
             return Ok(false);
         }
-        if self.matches >= MATCHES || self.bytes >= self.room {
+        if self.manner.files_only {
+            self.matches += 1;
+            return Ok(true);
+        }
+        if self.matches >= MATCHES || self.bytes >= self.manner.bytes {
             self.cut = true;
             return Ok(false);
         }

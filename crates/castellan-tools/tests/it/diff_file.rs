@@ -157,3 +157,16 @@ async fn hostile_input_takes_bounded_time_and_output() {
         said.len()
     );
 }
+
+#[tokio::test]
+async fn millions_of_lines_that_are_nearly_the_same_take_no_more_than_their_bytes() {
+    let home = Home::new();
+    let lines = "\n".repeat(20 * 1024 * 1024);
+    home.write("a", &lines);
+    home.write("b", format!("{lines}x\n"));
+    let said = diff(&home, json!({"path_a": "a", "path_b": "b"})).await;
+    assert!(said.contains("+x\n[+1 -0 lines]"), "{said}");
+    home.write("c", "x\n".repeat(10 * 1024 * 1024));
+    let said = diff(&home, json!({"path_a": "a", "path_b": "c"})).await;
+    assert!(said.len() <= 256 * 1024 && said.contains("the diff is cut here"));
+}

@@ -95,6 +95,18 @@ pub(crate) fn after(view: &SessionView, report: &Report) -> SessionView {
     view
 }
 
+/// A runtime whose threads file permissions hold for, also where the tests run as root.
+pub(crate) fn unprivileged() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .on_thread_start(|| {
+            nix::unistd::setfsgid(nix::unistd::Gid::from_raw(65534));
+            nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65534));
+        })
+        .build()
+        .unwrap()
+}
+
 /// `read_file`, which parses in this process.
 pub(crate) fn reader(closed: Closed) -> ReadFile {
     ReadFile::new(closed, Arc::new(InProcess))

@@ -47,6 +47,7 @@ async fn edited(before: &[u8], old: &str, new: &str) -> (Vec<u8>, String) {
 /// The bytes before, old_string, new_string, the bytes afterwards.
 type Case = (&'static [u8], &'static str, &'static str, &'static [u8]);
 
+/// Cases E01, E02, E03, E05, E07, R04 and their kind.
 const CASES: &[Case] = &[
     // CRLF, also over several lines; added lines too.
     (
@@ -143,6 +144,7 @@ async fn only_the_bytes_of_the_place_change_whatever_surrounds_it() {
     }
 }
 
+/// Cases E01, E05.
 #[tokio::test]
 async fn every_occurrence_is_replaced_with_its_own_line_ends() {
     let home = Home::new();
@@ -153,6 +155,7 @@ async fn every_occurrence_is_replaced_with_its_own_line_ends() {
     assert!(said.contains("(2 places, +4 -4 lines)"), "{said}");
 }
 
+/// Case E03.
 #[tokio::test]
 async fn text_that_the_encoding_can_not_hold_is_refused_and_the_file_untouched() {
     let latin = b"n = 1\n# caf\xe9\n";
@@ -264,6 +267,7 @@ async fn a_text_that_is_not_there_is_answered_with_the_nearest() {
     assert!(after == quotes && said.starts_with("Error"), "{said}");
 }
 
+/// Case E11.
 #[tokio::test]
 async fn blanks_are_overlooked_only_where_the_place_is_certain() {
     let scopes = b"f(){\n    ok();\n}\ng(){\n        ok();\n}";
@@ -388,6 +392,7 @@ async fn a_file_must_have_been_read_and_be_what_was_read() {
     assert_eq!(home.read("f").as_deref(), Some("c\n"));
 }
 
+/// Cases E08, E09.
 #[tokio::test]
 async fn links_modes_and_hard_links_stay() {
     let home = Home::new();

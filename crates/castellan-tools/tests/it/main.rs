@@ -4,9 +4,12 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod cases;
 mod diff_file;
 mod drive;
 mod edit_file;
+mod faults;
+mod names;
 mod read_file;
 mod search;
 mod text;

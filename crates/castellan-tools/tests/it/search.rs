@@ -126,7 +126,7 @@ async fn binary_files_are_named_and_not_printed() {
 
 /// Case R04.
 #[tokio::test]
-async fn utf_16_with_a_byte_order_mark_is_searched() {
+async fn utf_16_is_searched_with_and_without_a_byte_order_mark() {
     let home = Home::new();
     let words = "hello\r\nwörld 中文\r\n";
     let wide = |order: fn(u16) -> [u8; 2]| words.encode_utf16().flat_map(order).collect::<Vec<_>>();
@@ -144,11 +144,86 @@ async fn utf_16_with_a_byte_order_mark_is_searched() {
     for hit in [
         "le.txt:2: wörld 中文\n",
         "be.txt:2: wörld 中文\n",
+        "bare.txt:2: wörld 中文\n",
         "utf8.txt:2: wörld",
     ] {
         assert!(said.contains(hit), "{said}");
     }
-    assert!(said.contains("not searched as text: bare.txt"), "{said}");
     let said = search(&home, json!({"query": "^hello$"})).await;
-    assert!(said.contains("[3 matches in 3 of 4"), "{said}");
+    assert!(said.contains("[4 matches in 4 of 4"), "{said}");
+}
+
+#[tokio::test]
+async fn only_the_files_are_named_where_only_these_are_wanted() {
+    let home = Home::new();
+    home.write("a.txt", "needle\nneedle needle\n");
+    home.write("b/c.txt", "needle\n".repeat(5000));
+    home.write("d.txt", "hay\n");
+    let only = json!({"query": "needle", "files_only": true});
+    let said = search(&home, only.clone()).await;
+    assert_eq!(
+        said,
+        "a.txt: 2\nb/c.txt: 5000\n[5002 matches in 2 of 3 files searched]\n"
+    );
+    let said = search(
+        &home,
+        json!({"query": "hay", "path": "d.txt", "files_only": true}),
+    )
+    .await;
+    assert_eq!(said, "d.txt: 1\n[1 match in 1 of 1 file searched]\n");
+    let both = json!({"query": "needle", "files_only": true, "context": 1});
+    let said = search(&home, both).await;
+    assert!(said.contains("Give one of them"), "{said}");
+    for file in 0..1200 {
+        home.write(format!("many/{file:04}.txt"), "needle\n");
+    }
+    let said = search(&home, only).await;
+    assert_eq!(
+        said.lines().filter(|line| !line.starts_with('[')).count(),
+        1000
+    );
+    assert!(
+        said.contains("[stopped at what a result holds: at least ")
+            && said.contains("of 1203 files"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn text_of_one_byte_a_letter_is_searched_by_its_letters() {
+    let home = Home::new();
+    home.write("latin.txt", b"un caf\xe9 noir\nplain\n");
+    home.write("utf8.txt", "un café noir\n");
+    for query in ["café", "caf. ", r"caf\w\b"] {
+        let said = search(&home, json!({"query": query})).await;
+        assert!(
+            said.starts_with("latin.txt:1: un café noir\nutf8.txt:1: un café noir\n"),
+            "{query}: {said}"
+        );
+    }
+    // Bytes that are damaged are not another encoding.
+    let damaged = ["Übergrößenträger ".as_bytes(), b"\xff caf\xc3\xa9\n"].concat();
+    home.write("damaged.txt", damaged);
+    let said = search(&home, json!({"query": "ger .+ café"})).await;
+    assert!(!said.contains("damaged.txt:"), "{said}");
+    let said = search(&home, json!({"query": "café", "path": "damaged.txt"})).await;
+    assert!(said.contains("Übergrößenträger \u{fffd} café"), "{said}");
+}
+
+#[tokio::test]
+async fn a_glob_that_fits_no_file_and_a_match_that_is_not_shown_are_said() {
+    let home = Home::new();
+    home.write("a.txt", "needle\n");
+    let said = search(&home, json!({"query": "needle", "glob": "*.rs"})).await;
+    assert!(
+        said.contains("no file that is not skipped fits `glob` `*.rs`"),
+        "{said}"
+    );
+    home.write("b.bin", b"needle\n\0");
+    let said = search(&home, json!({"query": "needle", "path": "b.bin"})).await;
+    assert!(
+        said.starts_with("no matches in text for `needle`")
+            && said.contains("1 binary file matches"),
+        "{said}"
+    );
 }

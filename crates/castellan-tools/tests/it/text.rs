@@ -110,6 +110,7 @@ async fn numbers_of_16_bits_are_no_text() {
     }
 }
 
+/// Case R06.
 #[tokio::test]
 async fn a_notebook_is_shown_as_cells_without_its_pictures() {
     let home = Home::new();

@@ -114,6 +114,7 @@ async fn a_new_file_has_the_mode_any_program_would_give_it() {
     );
 }
 
+/// Case E09.
 #[tokio::test]
 async fn every_name_of_a_hard_linked_file_has_the_new_content() {
     let home = Home::new();
@@ -320,4 +321,39 @@ async fn a_folder_that_is_gone_is_not_made_again_by_a_relative_path() {
     let said = text(call(WriteFile::new(Closed::default()), arguments, &view).await);
     assert!(said.contains("no longer exists"), "{said}");
     assert!(!home.workspace().join("gone").exists());
+}
+
+/// Otherwise a whole new content could be put over what nobody has read.
+#[tokio::test]
+async fn what_is_added_to_a_file_does_not_count_as_having_read_it() {
+    let home = Home::new();
+    let at = view(&home.workspace());
+    let append = json!({"path": "f", "content": "more\n", "mode": "append"});
+    let tool = || WriteFile::new(Closed::default());
+    home.write("f", "unread\n");
+    let added = call(tool(), append.clone(), &at).await;
+    assert!(added.session.is_empty() && !added.outcome.is_error());
+    // What was read before is still known afterwards.
+    let made = call(tool(), json!({"path": "f", "content": "own\n"}), &at).await;
+    let known = after(&at, &made);
+    let added = call(tool(), append.clone(), &known).await;
+    let said = text(
+        call(
+            tool(),
+            json!({"path": "f", "content": "whole\n"}),
+            &after(&known, &added),
+        )
+        .await,
+    );
+    assert!(said.starts_with("replaced"), "{said}");
+    // But not where somebody else has changed it meanwhile.
+    home.write("f", "theirs\n");
+    let added = call(tool(), append, &known).await;
+    assert!(added.session.is_empty());
+    let arguments = json!({"path": "f", "content": "whole\n"});
+    let said = text(call(tool(), arguments, &after(&known, &added)).await);
+    assert!(
+        said.contains("changed since this session last read it"),
+        "{said}"
+    );
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use castellan_core::event::{ApprovalItem, TurnEnd};
+use castellan_core::event::{ApprovalItem, Purpose, TurnEnd};
 use castellan_core::model::Finish;
 use castellan_core::text::plain;
 use castellan_core::{
@@ -15,51 +15,56 @@ use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
 use castellan_store::{Store, audit, sessions};
 use castellan_tools::bash::{Listed, OUTSIDE_SANDBOX};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
 use crate::model;
-use crate::output::{Piece, Printer, out_is_terminal};
+use crate::output::{Piece, Printer, note, out_is_terminal};
 use crate::wiring::World;
 
 /// Runs the turn.
 pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let prompt = prompt(&args)?;
-    require_tools(world, &args.yes_to)?;
+    require_tools(world, &args.session.yes_to)?;
     let permission = Permission {
-        grants: args.yes_to.clone(),
-        skip: args.skip_permissions,
+        grants: args.session.yes_to.clone(),
+        skip: args.session.skip_permissions,
     };
     let store = world.store()?;
-    let resumed = match &args.resume {
+    let resumed = match &args.session.resume {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
     if prompt.is_none() && !args.attach.is_empty() {
         return Err(CommandError::usage("--attach needs a prompt to go with"));
     }
-    if resumed.is_some() && args.cwd.is_some() {
+    if resumed.is_some() && args.session.cwd.is_some() {
         return Err(
             CommandError::usage("--cwd can't change where a stored session works")
                 .hint("leave it out, or begin a new session"),
         );
     }
-    let cwd = working_folder(world, &args)?;
+    let cwd = world.working_folder(args.session.cwd.as_deref())?;
     let workspace = match resumed {
         Some(id) => store.read(move |tx| sessions::get(tx, id)).await?.cwd,
         None => cwd.clone(),
     };
     let enclosed = world.demand_sandbox(&workspace).await?;
     let chosen = model::choose(world, &args.model).await?;
+    if let Some(found) = &chosen.found {
+        note(found);
+    }
     let view = Arc::new(View::new(args.json, Arc::clone(&world.clock), enclosed));
     let parts = world.session(
         store.clone(),
         chosen,
         Arc::clone(&view) as _,
         permission,
-        args.max_turns,
+        world.limits_of(&args.session),
     );
     let mut session = match resumed {
         Some(id) => Session::open(parts, id).await?,
@@ -69,7 +74,13 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Some(text) => say(world, &mut session, text, &args).await?,
         None => session.take_up()?,
     }
-    let turn = drive(&mut session).await;
+    let stop = Arc::new(CancelSource::new());
+    let mut signals = JoinSet::new();
+    signals.spawn(heed(
+        Signals::listen().map_err(io("wait for signals"))?,
+        Arc::clone(&stop),
+    ));
+    let turn = session.run(stop.token()).await.map_err(CommandError::from);
     let end =
         turn.and_then(|outcome| conclude(&session, outcome, &resume_command(&session, &args)));
     let ended = world.background.close(session.id()).await;
@@ -100,7 +111,7 @@ async fn say(
 }
 
 /// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
-fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
+pub(crate) fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
     for grant in grants {
         let names = world.catalog.specs().map(|spec| spec.name.as_str());
         if !names.chain([OUTSIDE_SANDBOX]).any(|name| grant.names(name)) {
@@ -123,27 +134,11 @@ const AUDIT_DAYS: i64 = 90;
 
 /// Takes what is older than [`AUDIT_DAYS`] off the audit chain. A chain that can't be taken from is
 /// evidence and stays whole; `castellan audit --verify` says what is wrong with it.
-async fn tidy_audit(store: &Store, clock: &dyn Clock) {
+pub(crate) async fn tidy_audit(store: &Store, clock: &dyn Clock) {
     let before = Timestamp(clock.now().0 - AUDIT_DAYS * 24 * 60 * 60 * 1000);
     let due = store.read(move |tx| audit::is_due(tx, before)).await;
     if due.unwrap_or(false) {
         drop(store.write(move |tx| audit::prune(tx, before)).await);
-    }
-}
-
-/// Runs the turn until it is over, or until it has come to a stop after someone asked for one.
-async fn drive(session: &mut Session) -> Result<TurnOutcome, CommandError> {
-    let stop = CancelSource::new();
-    let turn = session.run(stop.token());
-    tokio::pin!(turn);
-    loop {
-        tokio::select! {
-            outcome = &mut turn => return Ok(outcome?),
-            signal = interrupted() => {
-                signal.map_err(io("wait for signals"))?;
-                stop.cancel();
-            }
-        }
     }
 }
 
@@ -161,16 +156,42 @@ fn resume_command(session: &Session, args: &Exec) -> String {
     command
 }
 
-/// Resolves at the next request to stop: Ctrl-C or a polite signal.
-async fn interrupted() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result,
-        _ = terminate.recv() => Ok(()),
-        _ = hangup.recv() => Ok(()),
+/// The exit code of who leaves at once, as a shell has it for Ctrl-C.
+const LEFT_AT_ONCE: i32 = 130;
+
+/// Requests to stop: Ctrl-C or a polite signal. From the first on none is missed.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
     }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+/// Stops the turn at the first request to stop, and leaves at the second one, whatever keeps us.
+/// Commands end with this process: each hangs on a lifeline that it holds.
+async fn heed(mut signals: Signals, stop: Arc<CancelSource>) {
+    signals.next().await;
+    stop.cancel();
+    signals.next().await;
+    #[expect(
+        clippy::exit,
+        reason = "whoever asks twice wants no more of what we would still do; what is stored is whole"
+    )]
+    std::process::exit(LEFT_AT_ONCE);
 }
 
 fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
@@ -186,7 +207,7 @@ fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
     let text = match args.prompt.as_deref() {
         Some("-") => piped()?,
         Some(text) => text.to_owned(),
-        None if args.resume.is_some() => return Ok(None),
+        None if args.session.resume.is_some() => return Ok(None),
         None if !std::io::stdin().is_terminal() => piped()?,
         None => String::new(),
     };
@@ -197,24 +218,6 @@ fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
             .hint("castellan exec \"what to do\", or pipe it in"));
     }
     Ok(Some(text))
-}
-
-fn working_folder(world: &World, args: &Exec) -> Result<std::path::PathBuf, CommandError> {
-    let folder = args.cwd.as_ref().map_or_else(
-        || world.environment.cwd().to_owned(),
-        |folder| world.environment.cwd().join(folder),
-    );
-    match folder.canonicalize() {
-        Ok(folder) if folder.is_dir() => Ok(folder),
-        Ok(folder) => Err(CommandError::usage(format!(
-            "{} is not a folder",
-            folder.display()
-        ))),
-        Err(error) => Err(CommandError::usage(format!(
-            "the working folder {} can't be used: {error}",
-            folder.display()
-        ))),
-    }
 }
 
 /// A word as a shell takes it.
@@ -229,14 +232,10 @@ fn quoted(word: &str) -> String {
 fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(), CommandError> {
     match outcome {
         TurnOutcome::Over(TurnEnd::Done, _) => Ok(()),
-        TurnOutcome::Over(TurnEnd::Limit, _) => Err(CommandError::failed(
-            "the turn used all model calls it was given",
-        )
-        .hint(format!("go on with: {resume}"))),
         TurnOutcome::Over(TurnEnd::Cancelled, _) => {
             Err(CommandError::failed("cancelled").hint(format!("go on with: {resume}")))
         }
-        TurnOutcome::Over(TurnEnd::Failed, failure) => {
+        TurnOutcome::Over(TurnEnd::Failed | TurnEnd::Limit, failure) => {
             let ModelError { message, hint, .. } =
                 failure.unwrap_or_else(|| ModelError::new(ErrorCode::Internal, "the turn failed"));
             Err(CommandError::failed(message)
@@ -266,7 +265,10 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
                 what.join("; ")
             );
             // What offers no permission is not let through by one either.
-            let allow = if items.iter().any(|item| item.grants.is_empty()) {
+            let allow = if items
+                .iter()
+                .any(|item| item.grants.is_empty() && item.label != OUTSIDE_SANDBOX)
+            {
                 "nothing allows it in advance: a person must answer".to_owned()
             } else {
                 format!("allow it and go on: {resume}{yes}")
@@ -376,6 +378,25 @@ impl View {
                 Finish::ContentFilter => self.note("! the answer was cut off by a content filter"),
                 Finish::Stop | Finish::ToolCalls | Finish::Other(_) => {}
             },
+            Event::Notice { text, .. } => self.note(&format!("! the model is told: {text}")),
+            Event::ModelRequest {
+                purpose: Purpose::Summary,
+                ..
+            } => self.note("… the conversation is long; its older part is being summarised"),
+            Event::Compaction {
+                tokens_before,
+                tokens_after,
+                problem,
+                ..
+            } => {
+                let why = problem
+                    .as_ref()
+                    .map_or_else(String::new, |why| format!(" (without the model: {why})"));
+                self.note(&format!(
+                    "… the conversation was made shorter: about {tokens_before} → {tokens_after} \
+                     tokens{why}"
+                ));
+            }
             // Stored ones end the turn, and the command itself says them.
             Event::Error { message, .. } => self.note(&format!("! {message}")),
             _ => {}

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use castellan_core::event::Purpose;
+use castellan_core::model::Usage;
 use castellan_core::text::{plain, shorten};
 use castellan_core::{Event, Recorded, SessionId};
 use castellan_gate::trace::{Line, path, read};
@@ -50,7 +52,7 @@ pub(crate) fn show(file: &std::path::Path, as_json: bool) -> Result<(), CommandE
 }
 
 /// An event as a line, or several where its text has several.
-fn told(recorded: &Recorded) -> String {
+pub(crate) fn told(recorded: &Recorded) -> String {
     let seq = recorded.seq.unwrap_or(0);
     let words = plain(&in_words(&recorded.event));
     let words = words.trim_end().replace('\n', "\n    ");
@@ -74,9 +76,16 @@ fn in_words(event: &Event) -> String {
             model,
             messages,
             tools,
+            purpose,
+            ..
         } => {
-            format!("{model}: {messages} messages, {tools} tools")
+            let what = match purpose {
+                Purpose::Turn => "",
+                Purpose::Summary => ", for a summary",
+            };
+            format!("{model}: {messages} messages, {tools} tools{what}")
         }
+        Event::Compaction { .. } => compaction_in_words(event),
         Event::ModelResponse {
             text,
             calls,
@@ -104,6 +113,49 @@ fn in_words(event: &Event) -> String {
         }
         Event::StreamEnd { .. } | Event::Status { .. } | Event::SessionEnd { .. } => String::new(),
         _ => call_in_words(event),
+    }
+}
+
+fn compaction_in_words(event: &Event) -> String {
+    let Event::Compaction {
+        cause,
+        summary,
+        by,
+        problem,
+        replaces,
+        keeps,
+        cuts,
+        tokens_before,
+        tokens_after,
+        ..
+    } = event
+    else {
+        return String::new();
+    };
+    let mut text = format!(
+        "({}) about {tokens_before} → {tokens_after} tokens",
+        word(cause)
+    );
+    if *replaces > 0 {
+        let kept = match keeps.len() {
+            0 => String::new(),
+            kept => format!(", {kept} of them kept"),
+        };
+        text.push_str(&format!(
+            "; a summary by the {} stands for the first {replaces} entries{kept}",
+            word(by)
+        ));
+    }
+    if let Some(problem) = problem {
+        text.push_str(&format!(" ({problem})"));
+    }
+    if !cuts.is_empty() {
+        text.push_str(&format!("; results cut: {}", cuts.len()));
+    }
+    if summary.is_empty() {
+        text
+    } else {
+        format!("{text}\n{summary}")
     }
 }
 
@@ -164,6 +216,7 @@ struct Stats {
     unreadable: u64,
     turns: u64,
     model_calls: u64,
+    compactions: u64,
     model_ms: u64,
     prompt_tokens: u64,
     completion_tokens: u64,
@@ -199,7 +252,8 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
         return line(
             &json!({
                 "events": stats.events, "unreadable_lines": stats.unreadable, "turns": stats.turns,
-                "model_calls": stats.model_calls, "model_ms": stats.model_ms,
+                "model_calls": stats.model_calls, "compactions": stats.compactions,
+                "model_ms": stats.model_ms,
                 "prompt_tokens": stats.prompt_tokens,
                 "completion_tokens": stats.completion_tokens, "tools": tools,
             })
@@ -212,6 +266,7 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
         cell("unreadable lines", stats.unreadable),
         cell("turns", stats.turns),
         cell("model calls", stats.model_calls),
+        cell("compactions", stats.compactions),
         cell("model ms", stats.model_ms),
         cell("prompt tokens", stats.prompt_tokens),
         cell("completion tokens", stats.completion_tokens),
@@ -227,17 +282,28 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
 }
 
 impl Stats {
+    fn count_tokens(&mut self, usage: Option<&Usage>) {
+        self.prompt_tokens += usage.map_or(0, |usage| usage.prompt_tokens);
+        self.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
+    }
+
     fn count(&mut self, event: &Event) {
         self.events += 1;
         match event {
             Event::UserTurn { .. } => self.turns += 1,
+            Event::Compaction {
+                usage, duration_ms, ..
+            } => {
+                self.compactions += 1;
+                self.model_ms += duration_ms;
+                self.count_tokens(usage.as_ref());
+            }
             Event::ModelResponse {
                 usage, duration_ms, ..
             } => {
                 self.model_calls += 1;
                 self.model_ms += duration_ms;
-                self.prompt_tokens += usage.map_or(0, |usage| usage.prompt_tokens);
-                self.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
+                self.count_tokens(usage.as_ref());
             }
             Event::ToolResult {
                 name,

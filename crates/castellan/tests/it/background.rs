@@ -40,16 +40,15 @@ fn a_background_shell_is_read_as_it_goes_and_its_end_is_told() {
     let filtered = json!({"id": "b1", "filter": "line [13]"});
     let steps = [
         once(background(command)),
-        ("bash_output", filtered, "line 3"),
+        ("bash_output", filtered, "line 3\n"),
         once(read("b1")),
-        once(bash("touch go")),
         // Nobody asks: until the session is told by itself.
         (
             "bash",
-            json!({"command": "sleep 0.05"}),
+            json!({"command": "touch go; sleep 0.05"}),
             "[castellan: the background shell b1",
         ),
-        read_until("b1", "last"),
+        read_until("b1", "last\n"),
         once(read("b1")),
     ];
     let (run, said) = planned(&home, &steps);
@@ -77,13 +76,13 @@ fn a_background_shell_is_read_as_it_goes_and_its_end_is_told() {
         notice.contains("exit code 4") && notice.contains("bytes of its output"),
         "{notice}"
     );
-    assert!(said[5].starts_with("[stderr] last\n"), "{}", said[5]);
+    assert!(said[4].starts_with("[stderr] last\n"), "{}", said[4]);
     assert!(
-        said[5].contains("has ended after") && said[5].contains("exit code 4"),
+        said[4].contains("has ended after") && said[4].contains("exit code 4"),
         "{}",
-        said[5]
+        said[4]
     );
-    assert!(said[6].starts_with("[nothing new]\n"), "{}", said[6]);
+    assert!(said[5].starts_with("[nothing new]\n"), "{}", said[5]);
 }
 
 #[test]
@@ -114,7 +113,7 @@ fn kill_shell_ends_all_of_it_and_says_so() {
     let stubborn = "setsid sleep 3911 & trap '' TERM; echo up; while :; do sleep 3912; done";
     let steps = [
         once(background(stubborn)),
-        read_until("b1", "up"),
+        read_until("b1", "up\n"),
         once(("kill_shell", json!({"id": "b1"}))),
         once(bash("ps -eo args | grep -c '^sleep 391[12]$'")),
         once(read("b1")),
@@ -295,7 +294,7 @@ fn it_dies_with_a_program_that_is_killed() {
     let stubborn = "trap '' TERM; setsid sleep 3909 & echo $$ > pid; while :; do sleep 3910; done";
     let server = ModelServer::scripted([
         Reply::calls([background(stubborn)]),
-        Reply::calls([bash("until [ -s pid ]; do :; done; touch both; sleep 3911")]),
+        Reply::calls([bash("until [ -s pid ]; do :; done; touch both; sleep 3913")]),
     ]);
     home.write_config(&config(&server));
     let mut command = home.command(PROGRAM);
@@ -317,7 +316,7 @@ fn no_secret_is_read_from_the_background_either() {
         once(background(
             "env; printf sk-test-; sleep 0.1; echo 123456; echo said",
         )),
-        read_until("b1", "said"),
+        read_until("b1", "said\n"),
     ];
     let server = planning_server();
     home.write_config(&config(&server));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::search;
-use crate::drive::{call, call_with, text, view};
+use crate::drive::{call, call_with, text, unprivileged, view};
 
 /// The files with hits.
 fn hits(said: &str) -> String {
@@ -197,15 +197,7 @@ fn unreadable_paths_are_counted_and_all_unreadable_is_an_error() {
     for path in ["some/shut", "file/c.txt", "none"] {
         mode(&folder.join(path), 0o000);
     }
-    // Threads that file permissions hold for, also where the tests run as root.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .on_thread_start(|| {
-            nix::unistd::setfsgid(nix::unistd::Gid::from_raw(65534));
-            nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65534));
-        })
-        .build()
-        .unwrap();
+    let runtime = unprivileged();
     let ask = |arguments: Value| {
         let view = view(&folder);
         let asked =
