@@ -369,7 +369,7 @@ async fn queueing_does_not_give_a_question_more_time() {
         tokio::task::yield_now().await;
     }
     clock.advance(Duration::from_secs(20));
-    running.until(|standing| standing.question.is_none()).await;
+    running.over().await;
     let log = world.log(running.live.id()).await;
     assert!(outputs(&log)[0].contains("nobody answered in time"));
 }
