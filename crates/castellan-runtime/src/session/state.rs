@@ -266,6 +266,54 @@ impl State {
                     self.answered(text, reasoning.as_ref(), calls);
                 }
             }
+            Event::ToolPrepared { .. }
+            | Event::ToolInfo { .. }
+            | Event::ApproveRequest { .. }
+            | Event::ApprovalResolved { .. }
+            | Event::ToolResult { .. } => self.apply_to_calls(recorded),
+            Event::StateChange {
+                reason: Some(reason),
+                ..
+            } => {
+                self.turn_begins();
+                self.turn_end = Some(*reason);
+            }
+            Event::SessionStart { .. } => self.began = recorded.ts,
+            // A turn that ended early is taken up again by asking.
+            Event::ModelRequest {
+                purpose,
+                model,
+                size,
+                ..
+            } => {
+                let requested = Some(Requested {
+                    model: model.clone(),
+                    size: *size,
+                });
+                match purpose {
+                    Purpose::Turn => {
+                        self.turn_end = None;
+                        self.requested = requested;
+                    }
+                    Purpose::Summary => self.summary_requested = requested,
+                }
+            }
+            Event::Compaction { .. } => self.compacted(&recorded.event),
+            Event::StateChange { reason: None, .. }
+            | Event::Reasoning { .. }
+            | Event::Content { .. }
+            | Event::StreamEnd { .. }
+            | Event::Policy { .. }
+            | Event::ToolOutputChunk { .. }
+            | Event::Status { .. }
+            | Event::Error { .. }
+            | Event::SessionEnd { .. } => {}
+        }
+    }
+
+    /// Takes in what an event says of calls.
+    fn apply_to_calls(&mut self, recorded: &Recorded) {
+        match &recorded.event {
             Event::ToolPrepared {
                 call_id,
                 name,
@@ -314,48 +362,8 @@ impl State {
                 };
                 self.ended(*call_id, result, session_effects);
             }
-            Event::StateChange {
-                reason: Some(reason),
-                ..
-            } => {
-                self.turn_begins();
-                self.turn_end = Some(*reason);
-            }
-            Event::SessionStart { .. } => self.began = recorded.ts,
-            // A turn that ended early is taken up again by asking.
-            Event::ModelRequest {
-                purpose: Purpose::Turn,
-                model,
-                size,
-                ..
-            } => {
-                self.turn_end = None;
-                self.requested = Some(Requested {
-                    model: model.clone(),
-                    size: *size,
-                });
-            }
-            Event::Compaction { .. } => self.compacted(&recorded.event),
-            Event::ModelRequest {
-                purpose: Purpose::Summary,
-                model,
-                size,
-                ..
-            } => {
-                self.summary_requested = Some(Requested {
-                    model: model.clone(),
-                    size: *size,
-                });
-            }
-            Event::StateChange { reason: None, .. }
-            | Event::Reasoning { .. }
-            | Event::Content { .. }
-            | Event::StreamEnd { .. }
-            | Event::Policy { .. }
-            | Event::ToolOutputChunk { .. }
-            | Event::Status { .. }
-            | Event::Error { .. }
-            | Event::SessionEnd { .. } => {}
+            // The others say nothing of calls.
+            _ => {}
         }
     }
 
