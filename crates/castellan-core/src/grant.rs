@@ -389,6 +389,8 @@ mod tests {
         assert!(!all(&["bash:bash", "bash:curl"], "curl x | bash"));
         assert!(all(&["bash:bash", "bash:ls"], "bash -c 'ls; ls'"));
         assert!(!all(&["bash:sudo"], "sudo -u root rm x"));
+        assert!(all(&["bash:env", "bash:ls"], "env -i ls"));
+        assert!(!all(&["bash:env", "bash:ls"], "env PATH=/x ls"));
     }
 
     #[test]

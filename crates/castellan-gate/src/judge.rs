@@ -28,9 +28,17 @@ const CHANGE_SHOWN: usize = 300;
 
 /// What hooks said of a call, and whether they were heard just now.
 pub(crate) struct Hearing {
-    heard: Arc<Heard>,
+    /// `None` where no hook is about the call.
+    heard: Option<Arc<Heard>>,
     now: bool,
 }
+
+/// What no hook said.
+static NOTHING: Heard = Heard {
+    spoken: Vec::new(),
+    changed: None,
+    changed_by: Vec::new(),
+};
 
 /// What hooks after a call are told.
 pub(crate) struct Listener {
@@ -71,8 +79,11 @@ impl Desk<'_> {
             .as_ref()
             .is_some_and(|answer| !answer.approve);
         if refused_by_person || !gate.guards.hooks.any(HookEvent::PreTool, &spec.name) {
-            let heard = Arc::default();
-            return Ok((prepared, Hearing { heard, now: false }));
+            let hearing = Hearing {
+                heard: None,
+                now: false,
+            };
+            return Ok((prepared, hearing));
         }
         let known = gate.heard.get(prepared.call_id);
         let now = known.is_none();
@@ -118,6 +129,7 @@ impl Desk<'_> {
                 taken.map_err(|refused| self.changed_for_the_worse(refused, &heard))?
             }
         };
+        let heard = Some(heard);
         Ok((prepared, Hearing { heard, now }))
     }
 
@@ -138,7 +150,8 @@ impl Desk<'_> {
         mut prepared: Prepared,
         Hearing { heard, now }: Hearing,
     ) -> (Prepared, Verdict) {
-        let mut verdict = self.weigh(&prepared, &heard);
+        let heard = heard.as_deref().unwrap_or(&NOTHING);
+        let mut verdict = self.weigh(&prepared, heard);
         if verdict.decision == Decision::Ask && !verdict.firm {
             verdict = self.cover(&mut prepared, verdict).await;
         }
@@ -147,11 +160,11 @@ impl Desk<'_> {
             verdict = unattended(verdict);
         }
         if verdict.decision == Decision::Ask
-            && let Some(change) = change(&prepared, &heard)
+            && let Some(change) = change(&prepared, heard)
         {
             verdict.reason = format!("{}; {change}", verdict.reason);
         }
-        self.note(pending, &mut prepared, &heard, (now, &verdict));
+        self.note(pending, &mut prepared, heard, (now, &verdict));
         (prepared, verdict)
     }
 

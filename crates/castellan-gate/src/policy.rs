@@ -26,9 +26,8 @@ use commands::Piece;
 pub(crate) use commands::{is_destructive, narrow_grant};
 use pattern::{CommandPattern, HostPattern, PathPattern};
 
-/// The label of a shell call that wants to run outside the sandbox. What allows `bash` does not
-/// allow it; only a rule that names this label does.
-pub(crate) const OUTSIDE_SANDBOX: &str = "bash_outside_sandbox";
+/// The label of a shell call that wants to run outside the sandbox.
+const OUTSIDE_SANDBOX: &str = "bash_outside_sandbox";
 
 /// A rule as it was written. Empty lists say nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -325,7 +324,7 @@ impl Rule {
         let spec = case.spec;
         let label = &case.inspection.label;
         let named = |pattern: &String| glob(pattern, &spec.name) || glob(pattern, label);
-        let tool = if label == OUTSIDE_SANDBOX && text.action == Decision::Allow {
+        let tool = if case.inspection.own_grant && text.action == Decision::Allow {
             text.tool.contains(label)
         } else {
             text.tool.is_empty() || text.tool.iter().any(named)

@@ -367,6 +367,10 @@ impl Driver {
             let said = queue.pop_front();
             if said.is_some() {
                 *lock(&self.shared.stop) = CancelSource::new();
+                // Nobody may see it idle with nothing queued while a turn is about to begin.
+                self.shared
+                    .standing
+                    .send_modify(|standing| standing.activity = Activity::Running);
             }
             said
         })

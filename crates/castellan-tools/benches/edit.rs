@@ -42,6 +42,7 @@ fn main() {
         cwd: folder.path().to_owned(),
         workspace: folder.path().to_owned(),
         seen: std::collections::BTreeMap::default(),
+        shells: std::collections::BTreeMap::default(),
         result_limit: 256 * 1024,
     };
     let read = json!({"path": "big", "limit": 1});

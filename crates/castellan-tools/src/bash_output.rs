@@ -170,7 +170,7 @@ fn text(id: &str, command: &str, look: &Look, filter: Option<&RegexMatcher>) -> 
     let command = one_line(&shorten(command, 60));
     let state = match &look.end {
         Some(end) => format!("has ended after {seconds:.1} s: {}", end.how),
-        None => format!("has been running for {seconds:.1} s"),
+        None => format!("has been running for {seconds:.3} s"),
     };
     say(format!(
         "[{id} (`{command}`) {state}; {total} bytes in {lines} lines so far]"

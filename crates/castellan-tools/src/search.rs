@@ -94,9 +94,9 @@ impl Search {
             "Search files for a regex",
             "Search a file or the files of a folder for a regex. Hits come back as \
              `PATH:LINE: TEXT`, sorted by path; with `context`, lines around them as \
-             `PATH-LINE- TEXT`; with `files_only`, only `PATH: COUNT`. Files that .gitignore or .ignore names and hidden files are \
-             skipped, with or without a repository, unless `path` names them or `include_ignored` \
-             is set; a glob such as `.env*` finds hidden files; `.git` is entered only where `path` \
+             `PATH-LINE- TEXT`; with `files_only`, only `PATH: COUNT`. Files that .gitignore or \
+             .ignore names and hidden files are skipped, with or without a repository, unless \
+             `path` names them or `include_ignored` is set; a glob such as `.env*` finds hidden files; `.git` is entered only where `path` \
              names it. Links are not followed, binary files are named but not shown. The answer \
              says how much was searched and what was not.",
         );
@@ -251,6 +251,7 @@ fn search(params: &Params, plan: &Plan, closed: &Closed, limit: usize, stop: &St
     let context = params.context.unwrap_or_default();
     let manner = Manner {
         context: usize::try_from(context).unwrap_or_default(),
+        width: pattern::width(&params.query),
         bytes: room as u64,
         files_only: params.files_only == Some(true),
         named: plan.is_file,

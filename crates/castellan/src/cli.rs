@@ -4,19 +4,72 @@ use std::path::PathBuf;
 
 use castellan_core::{Grant, Surface};
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The gate between AI agents and the real world.
+///
+/// Without a command it is a conversation in the terminal: what is typed goes to the model, what
+/// the model does is shown, and what needs a yes is asked. Type /help in it.
 #[derive(Debug, Parser)]
 #[command(
     name = "castellan",
     version,
-    arg_required_else_help = true,
+    args_conflicts_with_subcommands = true,
     max_term_width = 100
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) repl: Repl,
+}
+
+/// The options of the conversation.
+#[derive(Debug, Args)]
+pub(crate) struct Repl {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+    /// Whether colours and other looks are drawn; auto looks at the terminal and NO_COLOR
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    Auto,
+    Always,
+    Never,
+}
+
+/// What a session works in and what it may do, for `exec` and the conversation alike.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// The working folder [default: the current one, or that of the resumed session]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Go on with a stored session, by its id or the beginning of it
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+    /// How often the turn may ask the model [default: 50, or session.max_turns]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+    /// How many tokens the turn may use, read and written together [default: any number, or
+    /// session.max_turn_tokens]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_turn_tokens: Option<u64>,
+    /// How many tokens the whole session may use [default: any number, or
+    /// session.max_session_tokens]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_session_tokens: Option<u64>,
+    /// Run what would be asked about; what is high-impact still asks
+    #[arg(long)]
+    pub(crate) skip_permissions: bool,
+    /// Run calls like these unasked: TOOL (with `*`), or bash:PREFIX for simple commands that begin
+    /// with these words; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) yes_to: Vec<Grant>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,6 +98,10 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand)]
     Config(Config),
+    /// Print a script that completes commands and options in a shell
+    ///
+    /// For bash: castellan completions bash > ~/.local/share/bash-completion/completions/castellan
+    Completions(Completions),
     /// Print the page about events, for the documentation
     #[command(name = "__events", hide = true)]
     Events,
@@ -59,36 +116,14 @@ pub(crate) struct Exec {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// The working folder [default: the current one, or that of the resumed session]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) cwd: Option<PathBuf>,
-    /// Go on with a stored session, by its id or the beginning of it
-    #[arg(long, value_name = "ID")]
-    pub(crate) resume: Option<String>,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
     /// Send this file with the prompt: text, or a picture for a model that sees; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
-    /// How often the turn may ask the model [default: 50, or session.max_turns]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_turns: Option<u32>,
-    /// How many tokens the turn may use, read and written together [default: any number, or
-    /// session.max_turn_tokens]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) max_turn_tokens: Option<u64>,
-    /// How many tokens the whole session may use [default: any number, or
-    /// session.max_session_tokens]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) max_session_tokens: Option<u64>,
-    /// Run what would be asked about; what is high-impact still asks
-    #[arg(long)]
-    pub(crate) skip_permissions: bool,
-    /// Run calls like these unasked: TOOL (with `*`), or bash:PREFIX for simple commands that begin
-    /// with these words; may be repeated
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) yes_to: Vec<Grant>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ModelArgs {
     /// A model's name in the configuration; with --base-url, or where none is configured, its name
     /// at the endpoint
@@ -243,4 +278,10 @@ pub(crate) enum Config {
     Show,
     /// Print where the configuration file is
     Path,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }

@@ -9,10 +9,12 @@ mod error;
 mod home;
 mod model;
 mod output;
+mod repl;
 mod wiring;
 mod worker;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use castellan_host::shell::Shell;
 use castellan_host::{Environment, HELPER_ARG, children, env, helper};
@@ -42,15 +44,18 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    if let Command::Exec(args) = &cli.command
-        && let Some(key) = &args.model.api_key
+    let model = match &cli.command {
+        Some(Command::Exec(args)) => &args.model,
+        _ => &cli.repl.model,
+    };
+    if let Some(key) = &model.api_key
         && let Err(error) = env::hide_argument(key)
     {
         output::note(&format!(
             "--api-key stays readable for other processes: {error}"
         ));
     }
-    match run(cli.command, Environment::take()) {
+    match run(cli, Environment::take()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::note(&error.text());
@@ -68,16 +73,13 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn run(command: Command, environment: Environment) -> Result<(), CommandError> {
+fn run(cli: Cli, environment: Environment) -> Result<(), CommandError> {
     let home = Home::find(&environment)?;
-    match command {
-        Command::Config(ConfigCommand::Show) => return commands::config::show(&home),
-        Command::Config(ConfigCommand::Path) => {
-            return commands::config::path(&home);
-        }
-        Command::Events => {
-            return commands::events::run();
-        }
+    match &cli.command {
+        Some(Command::Config(ConfigCommand::Show)) => return commands::config::show(&home),
+        Some(Command::Config(ConfigCommand::Path)) => return commands::config::path(&home),
+        Some(Command::Events) => return commands::events::run(),
+        Some(Command::Completions(args)) => return commands::completions::run(args.shell),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,27 +87,19 @@ fn run(command: Command, environment: Environment) -> Result<(), CommandError> {
         .enable_all()
         .build()
         .map_err(error::io("start the runtime"))?;
-    runtime.block_on(dispatch(command, environment, home))
+    runtime.block_on(dispatch(cli, environment, home))
 }
 
-async fn dispatch(
-    command: Command,
-    environment: Environment,
-    home: Home,
-) -> Result<(), CommandError> {
-    if let Command::Doctor = command {
+async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), CommandError> {
+    if let Some(Command::Doctor) = cli.command {
         return commands::doctor::run(environment, home).await;
     }
-    let world = World::build(environment, home)?;
+    let world = Arc::new(World::build(environment, home)?);
+    let Some(command) = cli.command else {
+        return with_children(&world, repl::run(Arc::clone(&world), cli.repl)).await;
+    };
     match command {
-        Command::Exec(args) => {
-            Shell::adopt_orphans().map_err(CommandError::failed)?;
-            let mut orphans = tokio::task::JoinSet::new();
-            orphans.spawn(children::reap_adopted());
-            let done = commands::exec::run(&world, args).await;
-            world.shell.close().await;
-            done
-        }
+        Command::Exec(args) => with_children(&world, commands::exec::run(&world, args)).await,
         Command::Sessions(args) => commands::sessions::run(&world.store()?, &args).await,
         Command::Export(args) => commands::export::run(&world.store()?, &args).await,
         Command::Tools(args) => commands::tools::run(&world.catalog, &args),
@@ -119,6 +113,19 @@ async fn dispatch(
         }
         Command::Audit(args) => commands::audit::run(&world, &args).await,
         Command::Grants(args) => commands::grants::run(&world, &args).await,
-        Command::Doctor | Command::Config(_) | Command::Events => Ok(()),
+        Command::Doctor | Command::Config(_) | Command::Events | Command::Completions(_) => Ok(()),
     }
+}
+
+/// Does what may start commands, and ends those that are left.
+async fn with_children(
+    world: &World,
+    work: impl Future<Output = Result<(), CommandError>>,
+) -> Result<(), CommandError> {
+    Shell::adopt_orphans().map_err(CommandError::failed)?;
+    let mut orphans = tokio::task::JoinSet::new();
+    orphans.spawn(children::reap_adopted());
+    let done = work.await;
+    world.shell.close().await;
+    done
 }

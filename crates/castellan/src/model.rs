@@ -12,7 +12,6 @@ use crate::cli::ModelArgs;
 use crate::config::{Config, ModelConfig, SendReasoning};
 use crate::error::CommandError;
 use crate::home::Home;
-use crate::output::note;
 use crate::wiring::World;
 
 /// The variable that holds the key for `--base-url`. Keys of other variables belong to their own
@@ -30,7 +29,10 @@ pub(crate) enum Choice {
 }
 
 /// A model to ask, and the keys to keep out of every record.
+#[derive(Clone)]
 pub(crate) struct Chosen {
+    /// Says which one it is, where it was found and not named.
+    pub(crate) found: Option<String>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) keys: Vec<String>,
 }
@@ -38,7 +40,7 @@ pub(crate) struct Chosen {
 /// The model for a session.
 pub(crate) async fn choose(world: &World, args: &ModelArgs) -> Result<Chosen, CommandError> {
     let http = HttpClient::new(&world.environment).map_err(CommandError::failed)?;
-    let mut settings = settings(world, args, &http).await?;
+    let (mut settings, found) = settings(world, args, &http).await?;
     if let Some(key) = &args.api_key {
         settings.api_key = ApiKey::new(key);
         settings.key_source = "--api-key".to_owned();
@@ -61,6 +63,7 @@ pub(crate) async fn choose(world: &World, args: &ModelArgs) -> Result<Chosen, Co
         .await
         .map_err(|ModelError { message, hint, .. }| CommandError::failed(message).hint(hint))?;
     Ok(Chosen {
+        found,
         model: Arc::new(model),
         keys,
     })
@@ -86,7 +89,7 @@ async fn settings(
     world: &World,
     args: &ModelArgs,
     http: &HttpClient,
-) -> Result<ChatSettings, CommandError> {
+) -> Result<(ChatSettings, Option<String>), CommandError> {
     let models = &world.config.models;
     let named = match &args.model {
         Some(name) => models.get_key_value(name),
@@ -106,7 +109,7 @@ async fn settings(
         settings.base_url.clone_from(base_url);
         settings.api_key = world.environment.get(KEY_VARIABLE).and_then(ApiKey::new);
         settings.key_source = format!("--api-key or {KEY_VARIABLE}");
-        return Ok(settings);
+        return Ok((settings, None));
     }
     match (named, &args.model) {
         (Some((name, config)), _) => {
@@ -119,7 +122,7 @@ async fn settings(
                 ))
                 .hint(format!("export {variable}=…")));
             }
-            Ok(settings)
+            Ok((settings, None))
         }
         (None, Some(name)) if !models.is_empty() => {
             let known: Vec<&str> = models.keys().map(String::as_str).collect();
@@ -178,20 +181,17 @@ async fn found(
     world: &World,
     http: &HttpClient,
     wanted: Option<&str>,
-) -> Result<ChatSettings, CommandError> {
+) -> Result<(ChatSettings, Option<String>), CommandError> {
     let report = probe(&world.environment, http).await;
     match report.choice {
         Some(found) => {
-            note(&format!(
-                "no model is configured; using {}",
-                described(&found)
-            ));
+            let words = format!("no model is configured; using {}", described(&found));
             let mut settings = found.settings();
             if let Some(wanted) = wanted {
                 wanted.clone_into(&mut settings.model);
                 settings.context_window = None;
             }
-            Ok(settings)
+            Ok((settings, Some(words)))
         }
         None => Err(
             CommandError::failed(format!("no model was found\n{}", looked(&report)))

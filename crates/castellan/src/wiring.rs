@@ -1,7 +1,7 @@
 //! Wires the rooms together.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use castellan_tools::file::Closed;
 use castellan_tools::parse::Parser;
 use castellan_tools::parse::child::Child;
 
+use crate::cli::SessionArgs;
 use crate::config::{Config, ModelConfig, PriceConfig, RulesInProject, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
@@ -85,6 +86,12 @@ impl World {
     /// a line that says what encloses them.
     pub(crate) async fn demand_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
         self.enclose().await;
+        self.require_sandbox(workspace)
+    }
+
+    /// Makes sure that what is required is there, once [`enclose`](Self::enclose) has looked.
+    /// Returns a line that says what encloses commands in `workspace`.
+    pub(crate) fn require_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
         let sandbox = self.shell.sandbox();
         sandbox.demand(workspace).map_err(|error| {
             CommandError::failed(error)
@@ -111,8 +118,28 @@ impl World {
             .to_owned()
     }
 
+    /// The folder a new session works in: `wanted`, or where the program was started.
+    ///
+    /// # Errors
+    /// Wrong usage, where it is no folder.
+    pub(crate) fn working_folder(&self, wanted: Option<&Path>) -> Result<PathBuf, CommandError> {
+        let here = self.environment.cwd();
+        let folder = wanted.map_or_else(|| here.to_owned(), |folder| here.join(folder));
+        match folder.canonicalize() {
+            Ok(folder) if folder.is_dir() => Ok(folder),
+            Ok(folder) => Err(CommandError::usage(format!(
+                "{} is not a folder",
+                folder.display()
+            ))),
+            Err(error) => Err(CommandError::usage(format!(
+                "the working folder {} can't be used: {error}",
+                folder.display()
+            ))),
+        }
+    }
+
     /// The secrets this process knows.
-    fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
+    pub(crate) fn redaction(&self, keys: impl IntoIterator<Item = String>) -> Redaction {
         let configured = self
             .config
             .models
@@ -134,6 +161,16 @@ impl World {
             max_turns: session.max_turns,
             turn_tokens: session.max_turn_tokens,
             session_tokens: session.max_session_tokens,
+        }
+    }
+
+    /// How much a session may use: as asked for here, else as configured.
+    pub(crate) fn limits_of(&self, asked: &SessionArgs) -> Limits {
+        let configured = self.limits();
+        Limits {
+            max_turns: asked.max_turns.unwrap_or(configured.max_turns),
+            turn_tokens: asked.max_turn_tokens.or(configured.turn_tokens),
+            session_tokens: asked.max_session_tokens.or(configured.session_tokens),
         }
     }
 
@@ -174,7 +211,7 @@ impl World {
     pub(crate) fn session(
         &self,
         store: Store,
-        Chosen { model, keys }: Chosen,
+        Chosen { model, keys, .. }: Chosen,
         watcher: Arc<dyn Watcher>,
         permission: Permission,
         limits: Limits,

@@ -12,8 +12,8 @@ use super::{Unread, quote};
 
 /// Checks the whole tree of `source`.
 pub(super) fn check(root: Node<'_>, source: &str) -> Result<(), Unread> {
-    gap(source, 0, root.start_byte())?;
-    gap(source, root.end_byte(), source.len())?;
+    gap(source, 0, root.start_byte(), true)?;
+    gap(source, root.end_byte(), source.len(), true)?;
     let mut cursor = root.walk();
     // For each level whether a single quote is an ordinary letter there.
     let mut inside_quotes = vec![false];
@@ -43,15 +43,18 @@ pub(super) fn text<'a>(node: Node<'_>, source: &'a str) -> &'a str {
     source.get(node.byte_range()).unwrap_or_default()
 }
 
-fn gap(source: &str, from: usize, to: usize) -> Result<(), Unread> {
+/// What may stand between two tokens: blanks, and line ends where `lines` says so.
+fn gap(source: &str, from: usize, to: usize, lines: bool) -> Result<(), Unread> {
     if from >= to {
         return Ok(());
     }
     let between = source.get(from..to).unwrap_or("?");
     let blanks = between.replace("\\\n", "");
+    let continued = blanks.len() < between.len();
     // A continued line alone joins what stands at its ends to one word.
     let joins = blanks.is_empty() && from > 0 && to < source.len();
-    if joins || !blanks.trim_start_matches([' ', '\t', '\n']).is_empty() {
+    let ends = blanks.contains('\n') && (continued || !lines);
+    if joins || ends || !blanks.trim_start_matches([' ', '\t', '\n']).is_empty() {
         return Err(Unread::new(from, "text that the grammar leaves out"));
     }
     Ok(())
@@ -79,13 +82,32 @@ fn node(node: Node<'_>, source: &str, quoted: bool) -> Result<(), Unread> {
     if node.child_count() == 0 {
         return leaf(node, source);
     }
+    let joined = matches!(
+        node.kind(),
+        "concatenation" | "simple_expansion" | "subscript" | "variable_assignment"
+    );
+    // A line end is the end of a command, and the grammar now and then reads on.
+    let lines = !matches!(
+        node.kind(),
+        "command"
+            | "declaration_command"
+            | "unset_command"
+            | "variable_assignments"
+            | "file_redirect"
+            | "herestring_redirect"
+            | "redirected_statement"
+            | "negated_command"
+    );
     let mut cursor = node.walk();
     let mut end = node.start_byte();
     for child in node.children(&mut cursor) {
-        gap(source, end, child.start_byte())?;
+        if joined && end != child.start_byte() {
+            return Err(Unread::new(end, "a gap inside a word"));
+        }
+        gap(source, end, child.start_byte(), lines)?;
         end = child.end_byte();
     }
-    gap(source, end, node.end_byte())
+    gap(source, end, node.end_byte(), lines)
 }
 
 /// Text of a node outside its children, piece by piece, as (place, text).

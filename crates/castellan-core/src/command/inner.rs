@@ -1,7 +1,7 @@
 //! Looking through commands that run other commands.
 
 use super::read::read;
-use super::{LEVELS, MOST_PARTS, Part, Redirection, Word};
+use super::{Assignment, LEVELS, MOST_PARTS, Part, Redirection, SetBy, Word};
 
 /// How many wrappers are looked through, one inside another.
 const MOST_WRAPPERS: usize = 16;
@@ -98,9 +98,7 @@ const WRAPPERS: &[Wrapper] = &[
         ..wrapper(&["ionice"], "cn")
     },
     wrapper(
-        &[
-            "nohup", "setsid", "busybox", "toybox", "pkexec", "unbuffer", "coproc",
-        ],
+        &["nohup", "setsid", "busybox", "toybox", "pkexec", "unbuffer"],
         "",
     ),
     Wrapper {
@@ -114,7 +112,12 @@ const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         long: &["--format", "--output"],
+        assigns: true,
         ..wrapper(&["time"], "fo")
+    },
+    Wrapper {
+        assigns: true,
+        ..wrapper(&["coproc"], "")
     },
     Wrapper {
         idle: &["-v", "-V"],
@@ -226,6 +229,9 @@ fn runs(part: &Part, level: usize) -> Runs {
     }
     let name = part.name().unwrap_or_default();
     if let Some(wrapper) = WRAPPERS.iter().find(|one| one.names.contains(&name)) {
+        if matches!(name, "time" | "coproc") {
+            return keyword(part, wrapper, name);
+        }
         return wrapped(part, wrapper, name);
     }
     match name {
@@ -244,6 +250,36 @@ fn runs(part: &Part, level: usize) -> Runs {
         _ if SHELLS.contains(&name) => shell(part, level),
         _ => Runs::Nothing,
     }
+}
+
+/// `time` and `coproc` are words of the grammar: they know no options but `time -p`, and `!` may
+/// follow. In a pipeline `time` is a program with options, so both readings are given.
+fn keyword(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
+    let skipped = |word: &&Word| match word.raw() {
+        "!" => true,
+        "-p" | "--" => name == "time",
+        _ => false,
+    };
+    let first = 1 + part.words.iter().skip(1).take_while(skipped).count();
+    let mut words = vec![Word::plain(name)];
+    words.extend(part.words.get(first..).unwrap_or_default().iter().cloned());
+    let mut bare = of_words(part, words);
+    bare.redirections.clone_from(&part.redirections);
+    let runs = wrapped(&bare, wrapper, name);
+    if !bare
+        .words
+        .get(1)
+        .is_some_and(|word| word.head().starts_with('-'))
+    {
+        return runs;
+    }
+    let mut parts = vec![rest(&bare, 1)];
+    match runs {
+        Runs::Parts(more) => parts.extend(more),
+        Runs::Nothing => {}
+        Runs::Hidden(reason) => return Runs::Hidden(reason),
+    }
+    Runs::Parts(parts)
 }
 
 /// A part that runs the words of `part` from `from` on.
@@ -268,12 +304,17 @@ fn of_words(part: &Part, words: Vec<Word>) -> Part {
 fn wrapped(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
     let hidden = Runs::Hidden("where its command begins is not known before it runs");
     let mut index = 1;
-    let mut options = true;
+    // `coproc` is a word of the shell's grammar and has no options.
+    let mut options = name != "coproc";
     let mut operands = wrapper.operands;
+    let mut assignments = Vec::new();
     while let Some(word) = part.words.get(index) {
         let Some(text) = word.literal() else {
             // The value of an operand such as a timeout may be anything that stays one word.
-            let assigns = wrapper.assigns && word.head().contains('=');
+            let assigns = wrapper.assigns && super::quote::looks_like_assignment(word.head());
+            if assigns {
+                assignments.push(assignment(word, word.head()));
+            }
             if assigns || (operands > 0 && stays_one(word)) {
                 operands -= usize::from(!assigns);
                 index += 1;
@@ -297,12 +338,13 @@ fn wrapped(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
             }
         } else if options && text == "-" && name == "env" {
         } else if wrapper.assigns && super::quote::looks_like_assignment(text) {
+            assignments.push(assignment(word, text));
         } else if operands > 0 {
             operands -= 1;
             // Options of the wrapper end at its first operand.
             options = false;
         } else {
-            return command(part, name, index);
+            return command(part, name, index, assignments);
         }
         index += 1;
     }
@@ -314,9 +356,25 @@ fn wrapped(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
     }
 }
 
+/// `NAME=value` among the arguments of a wrapper.
+fn assignment(word: &Word, text: &str) -> Assignment {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let value = match word.literal() {
+        Some(_) => Word::plain(value),
+        None => Word::unknown(word.raw()),
+    };
+    Assignment {
+        name: name.trim_end_matches('+').to_owned(),
+        value,
+        values: Vec::new(),
+        by: SetBy::Assignment,
+    }
+}
+
 /// The command of a wrapper, which begins at `index`.
-fn command(part: &Part, name: &str, index: usize) -> Runs {
+fn command(part: &Part, name: &str, index: usize, assignments: Vec<Assignment>) -> Runs {
     let mut inner = rest(part, index);
+    inner.assignments = assignments;
     // A wrapper's input is its command's input.
     inner.redirections.clone_from(&part.redirections);
     match name {

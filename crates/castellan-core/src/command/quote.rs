@@ -7,6 +7,10 @@ use super::word::Piece;
 
 /// An unquoted stretch of a word. `first` says that it begins the word, where `~` has a meaning;
 /// `last` that nothing of the word follows.
+#[expect(
+    clippy::fn_params_excessive_bools,
+    reason = "each is a fact about the place of the stretch, named at the one definition"
+)]
 pub(super) fn unquoted(text: &str, first: bool, last: bool) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut known = String::new();
@@ -27,8 +31,12 @@ pub(super) fn unquoted(text: &str, first: bool, last: bool) -> Option<Vec<Piece>
             pieces.push(Piece::Tilde(user));
         }
     }
+    let mut before = if first { ' ' } else { '=' };
     while let Some(letter) = letters.next() {
+        let last_letter = std::mem::replace(&mut before, letter);
         let special = match letter {
+            // The shell also puts a home where a word has the form of an assignment.
+            '~' if matches!(last_letter, '=' | ':') => Piece::Unknown { quoted: true },
             '\\' => match letters.next()? {
                 '\n' => continue,
                 escaped => {
@@ -119,6 +127,10 @@ pub(super) fn single_quoted(text: &str) -> Option<&str> {
 
 /// A string of the form `$'…'`, quotes included. The inner `None` says that it ends here but that
 /// its bytes are no text or are cut at a NUL.
+#[expect(
+    clippy::option_option,
+    reason = "not this token, and this token without a text, are different answers"
+)]
 pub(super) fn ansi_c(text: &str) -> Option<Option<String>> {
     let inside = text.strip_prefix("$'")?.strip_suffix('\'')?;
     let mut bytes: Vec<u8> = Vec::with_capacity(inside.len());
@@ -229,10 +241,17 @@ pub(super) fn is_name(text: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
+/// Whether bash would take this and what follows for an element of an array, blanks included.
+pub(super) fn opens_subscript(raw: &str) -> bool {
+    raw.split_once('[')
+        .is_some_and(|(name, rest)| is_name(name) && !rest.contains(']'))
+}
+
 /// Whether bash would take a word that is written so for an assignment.
 pub(super) fn looks_like_assignment(raw: &str) -> bool {
     let Some((before, _)) = raw.split_once('=') else {
-        return false;
+        // `a[` begins an assignment that may reach over blanks.
+        return raw.split_once('[').is_some_and(|(name, _)| is_name(name));
     };
     let name = before.strip_suffix('+').unwrap_or(before);
     is_name(name.split_once('[').map_or(name, |(name, _)| name))

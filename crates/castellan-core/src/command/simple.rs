@@ -130,9 +130,10 @@ impl<'t> Reader<'t> {
         for run in &draft.words {
             words.push(self.word(run)?);
         }
-        if let Some(first) = words.first()
-            && (RESERVED.contains(&first.raw()) || quote::looks_like_assignment(first.raw()))
-        {
+        let keyword = words.first().is_some_and(|first| {
+            RESERVED.contains(&first.raw()) || quote::looks_like_assignment(first.raw())
+        });
+        if keyword || words.iter().any(|word| quote::opens_subscript(word.raw())) {
             return Self::unread(
                 node,
                 "a keyword or assignment the grammar takes for a command",

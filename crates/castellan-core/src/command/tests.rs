@@ -76,6 +76,7 @@ fn words_are_what_the_command_gets() {
         ),
         ("a b#c \"x\"#d # e", "a|b#c|x#d"),
         ("a '' \"\"", "a||"),
+        ("a b=~ 'b='~ x:~ x~", "a|?b=~|?'b='~|?x:~|x~"),
         ("a $$ x-$$ $'\\x80'", "a|?$$|?x-$$|?$'\\x80'"),
     ] {
         assert_eq!(words(text), [expected], "{text}");
@@ -131,6 +132,9 @@ fn wrappers_are_looked_through() {
         ("eval \"bash -c 'sudo rm y'\"", "rm y"),
         ("doas -u x rm y", "rm y"),
         ("timeout \"$T\" rm y", "rm y"),
+        ("coproc x=1 rm y", "rm y"),
+        ("time -p ! rm y", "rm y"),
+        ("a | time -f x rm y", "rm y"),
         ("command -v rm", "command -v rm"),
         ("xargs", "xargs"),
         ("bash script.sh", "bash script.sh"),
@@ -192,6 +196,13 @@ fn what_bash_could_read_otherwise_is_unread() {
         "r\\\nm y",
         "a b\\\nc",
         "a $\\\n(rm y)",
+        "a\n\\\nrm y",
+        "a >$\nrm y",
+        "a[[ b && rm y ]]",
+        "a[ b ]",
+        "a b[ c ]",
+        "a[ b ] =c",
+        "a >>$\nrm y\n",
     ] {
         let read = split(text);
         let sees_all = read.as_ref().is_ok_and(|parts| {
@@ -257,11 +268,10 @@ fn a_text_made_to_cost_time_or_stack_is_given_up() {
 fn long_ordinary_texts_are_read() {
     assert_eq!(
         split(
-            &"a && "
+            "a && "
                 .repeat(1000)
                 .replace("&& ", "&& a && ")
                 .trim_end_matches("&& ")
-                .to_owned()
         )
         .unwrap()
         .len(),

@@ -1,11 +1,7 @@
 //! What rules come to, with the spellings someone would try to get round them.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use castellan_core::event::Decision::{self, Allow, Ask, Deny};
-use castellan_core::tool::{DefaultDecision, Effect, Inspection};
-use castellan_core::{Caller, Principal, Surface, Tool};
+use castellan_core::event::Decision::{Allow, Ask, Deny};
+use castellan_core::{Principal, Tool};
 use castellan_testkit::FakeTool;
 
 use super::*;
@@ -475,6 +471,7 @@ fn what_allows_bash_does_not_let_it_out_of_the_sandbox() {
         let policy = policy(rules);
         let spoken = said(&policy, "bash", |inspection| {
             inspection.label = OUTSIDE_SANDBOX.to_owned();
+            inspection.own_grant = true;
             inspection.commands = vec!["ls".to_owned()];
         });
         word(spoken.as_ref())

@@ -166,11 +166,15 @@ async fn a_cancel_ends_a_hook_within_about_a_second() {
     hanging.input = long_text();
     let source = CancelSource::new();
     let token = source.token();
-    let ending = tokio::spawn(end_of(hanging, token));
+    let mut ending = tokio::task::JoinSet::new();
+    ending.spawn(end_of(hanging, token));
     let pid = pids_in(&file, 1).await[0];
     let clock = SystemClock::new();
     source.cancel();
-    assert_eq!(ending.await.unwrap(), HookEnd::Cancelled);
+    assert_eq!(
+        ending.join_next().await.unwrap().unwrap(),
+        HookEnd::Cancelled
+    );
     assert!(
         clock.monotonic() < Duration::from_secs(3),
         "{:?}",

@@ -2,7 +2,10 @@
 
 // Each module says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
+mod commands;
+#[cfg(test)]
 mod environment;
+#[cfg(test)]
 mod follow;
 #[cfg(test)]
 mod hooks;

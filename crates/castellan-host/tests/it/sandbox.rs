@@ -746,7 +746,7 @@ async fn hooks_are_enclosed_and_get_what_they_are_to_read() {
         let stop = CancelSource::new();
         match hooks.run(hook, stop.token()).await {
             HookEnd::Exited { code, stdout, .. } => {
-                assert_eq!((code, &*stdout), (7, &b"told\n"[..]))
+                assert_eq!((code, &*stdout), (7, &b"told\n"[..]));
             }
             other => panic!("{other:?}"),
         }

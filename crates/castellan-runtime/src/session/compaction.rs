@@ -312,7 +312,7 @@ impl Session {
             match self.hear(request, cancel, Shown::Troubles).await {
                 Ok(reply) => {
                     let usage = reply.usage;
-                    match digest::understood(reply, room) {
+                    match digest::understood(&reply, room) {
                         Ok(digest) => return Ok(Some((digest, usage))),
                         Err(said) => {
                             return Ok(Some((digest::mechanical(&older, said, room), usage)));

@@ -129,7 +129,7 @@ pub struct Digest {
 ///
 /// # Errors
 /// Why it is none.
-pub fn understood(reply: ModelReply, room: usize) -> Result<Digest, String> {
+pub fn understood(reply: &ModelReply, room: usize) -> Result<Digest, String> {
     if reply.finish == Finish::ContentFilter {
         return Err("the model's server withheld its summary".to_owned());
     }

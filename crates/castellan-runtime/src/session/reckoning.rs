@@ -147,6 +147,8 @@ impl State {
                 _ => (0, 0),
             };
             self.calls = places(&self.entries);
+            // Entries have other places now; every call to come is later than all of them.
+            self.folder_by = (0, 0);
         }
     }
 

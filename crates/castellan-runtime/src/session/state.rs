@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use castellan_core::event::{Answer, Purpose, Summarizer, TurnEnd};
+use castellan_core::event::{Answer, ApprovalItem, Purpose, Summarizer, TurnEnd};
 use castellan_core::message::{IssuedCall, Reasoning};
 use castellan_core::model::Finish;
 use castellan_core::tool::{BackgroundShell, Effect, FileMark, SessionEffect};
@@ -248,29 +248,30 @@ impl State {
                 text,
                 session_effects,
             } => self.told(text, session_effects),
-            Event::ModelResponse {
-                text,
-                reasoning,
-                calls,
-                finish,
-                usage,
+            Event::ModelResponse { .. } => self.responded(&recorded.event),
+            Event::ToolPrepared {
+                call_id,
+                name,
+                effects,
                 ..
-            } => {
-                self.model_calls += 1;
-                self.squeezes = 0;
-                self.used(usage.as_ref(), text, calls);
-                if text.trim().is_empty() && calls.is_empty() {
-                    self.came_to_nothing(finish, reasoning.is_some());
-                } else {
-                    self.nothing = None;
-                    self.answered(text, reasoning.as_ref(), calls);
+            } => self.on_call(*call_id, |call| {
+                call.name = Some(name.clone());
+                call.read_only = effects.iter().all(|effect| *effect == Effect::ReadOnly);
+            }),
+            Event::ToolInfo { items } => {
+                for item in items {
+                    self.on_call(item.call_id, |call| call.started = true);
                 }
             }
-            Event::ToolPrepared { .. }
-            | Event::ToolInfo { .. }
-            | Event::ApproveRequest { .. }
-            | Event::ApprovalResolved { .. }
-            | Event::ToolResult { .. } => self.apply_to_calls(recorded),
+            Event::ApproveRequest { cycle_id, items } => {
+                self.asked(*cycle_id, items, recorded.ts);
+            }
+            Event::ApprovalResolved {
+                cycle_id,
+                by,
+                answers,
+            } => self.decided(*cycle_id, by, answers),
+            Event::ToolResult { .. } => self.has_result(&recorded.event),
             Event::StateChange {
                 reason: Some(reason),
                 ..
@@ -279,7 +280,6 @@ impl State {
                 self.turn_end = Some(*reason);
             }
             Event::SessionStart { .. } => self.began = recorded.ts,
-            // A turn that ended early is taken up again by asking.
             Event::ModelRequest {
                 purpose,
                 model,
@@ -292,6 +292,7 @@ impl State {
                 });
                 match purpose {
                     Purpose::Turn => {
+                        // A turn that ended early is taken up again by asking.
                         self.turn_end = None;
                         self.requested = requested;
                     }
@@ -311,59 +312,45 @@ impl State {
         }
     }
 
-    /// Takes in what an event says of calls.
-    fn apply_to_calls(&mut self, recorded: &Recorded) {
-        match &recorded.event {
-            Event::ToolPrepared {
-                call_id,
-                name,
-                effects,
-                ..
-            } => self.on_call(*call_id, |call| {
-                call.name = Some(name.clone());
-                call.read_only = effects.iter().all(|effect| *effect == Effect::ReadOnly);
-            }),
-            Event::ToolInfo { items } => {
-                for item in items {
-                    self.on_call(item.call_id, |call| call.started = true);
-                }
-            }
-            Event::ApproveRequest { cycle_id, items } => {
-                for item in items {
-                    let asked = Asked {
-                        cycle_id: *cycle_id,
-                        item: item.clone(),
-                    };
-                    self.on_call(item.call_id, |call| {
-                        call.asked = Some(asked);
-                        call.asked_at = recorded.ts;
-                        call.answer = None;
-                        call.answered_by = None;
-                    });
-                }
-            }
-            Event::ApprovalResolved {
-                cycle_id,
-                by,
-                answers,
-            } => self.decided(*cycle_id, by, answers),
-            Event::ToolResult {
-                call_id,
-                output,
-                is_error,
-                session_effects,
-                pictures,
-                ..
-            } => {
-                let result = CallResult {
-                    output: output.clone(),
-                    is_error: *is_error,
-                    pictures: pictures.clone(),
-                };
-                self.ended(*call_id, result, session_effects);
-            }
-            // The others say nothing of calls.
-            _ => {}
+    fn has_result(&mut self, event: &Event) {
+        if let Event::ToolResult {
+            call_id,
+            output,
+            is_error,
+            session_effects,
+            pictures,
+            ..
+        } = event
+        {
+            let result = CallResult {
+                output: output.clone(),
+                is_error: *is_error,
+                pictures: pictures.clone(),
+            };
+            self.ended(*call_id, result, session_effects);
+        }
+    }
+
+    fn responded(&mut self, event: &Event) {
+        let Event::ModelResponse {
+            text,
+            reasoning,
+            calls,
+            finish,
+            usage,
+            ..
+        } = event
+        else {
+            return;
+        };
+        self.model_calls += 1;
+        self.squeezes = 0;
+        self.used(usage.as_ref(), text, calls);
+        if text.trim().is_empty() && calls.is_empty() {
+            self.came_to_nothing(finish, reasoning.is_some());
+        } else {
+            self.nothing = None;
+            self.answered(text, reasoning.as_ref(), calls);
         }
     }
 
@@ -403,6 +390,22 @@ impl State {
             reasoning: reasoning.cloned(),
             calls: calls.iter().cloned().map(CallState::new).collect(),
         });
+    }
+
+    /// A new question makes earlier answers void.
+    fn asked(&mut self, cycle_id: CycleId, items: &[ApprovalItem], at: Timestamp) {
+        for item in items {
+            let asked = Asked {
+                cycle_id,
+                item: item.clone(),
+            };
+            self.on_call(item.call_id, |call| {
+                call.asked = Some(asked);
+                call.asked_at = at;
+                call.answer = None;
+                call.answered_by = None;
+            });
+        }
     }
 
     /// An answer to an earlier round says nothing about the present one.

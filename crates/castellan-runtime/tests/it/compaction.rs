@@ -194,10 +194,10 @@ async fn an_overflow_in_a_servers_own_words_compacts_once_and_the_turn_goes_on()
     drop(session);
     let mut session = world.open(id).await;
     assert_eq!(turn(&mut session, "and?").await, done());
+    assert_eq!(compactions(&world.log(id).await).len(), 1);
     let requests = model.requests.lock().unwrap();
     let again = requests.last().unwrap();
     assert_eq!(again.messages[..last.messages.len()], last.messages[..]);
-    assert_eq!(compactions(&world.log(id).await).len(), 1);
 }
 
 #[tokio::test]

@@ -237,6 +237,6 @@ impl ProjectRules for Broken {
 async fn a_session_does_not_begin_without_the_rules_of_its_project() {
     let mut world = asking(1);
     world.parts.rules = Arc::new(Broken);
-    let begun = Session::begin(world.parts.clone(), Path::new("/"), "me");
+    let begun = Session::begin(world.parts, Path::new("/"), "me");
     assert!(matches!(begun, Err(Error::Gate(GateError::Policy { .. }))));
 }

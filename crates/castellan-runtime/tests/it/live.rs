@@ -369,7 +369,7 @@ async fn queueing_does_not_give_a_question_more_time() {
         tokio::task::yield_now().await;
     }
     clock.advance(Duration::from_secs(20));
-    running.over().await;
+    assert_eq!(running.over().await, Some(TurnEnd::Done));
     let log = world.log(running.live.id()).await;
     assert!(outputs(&log)[0].contains("nobody answered in time"));
 }
@@ -470,7 +470,7 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         match &recorded.event {
             Event::UserTurn { text, .. } => said.push(text.clone()),
             Event::ModelResponse { calls, .. } => {
-                made.extend(calls.iter().map(|call| call.call_id))
+                made.extend(calls.iter().map(|call| call.call_id));
             }
             Event::ToolResult { call_id, .. } => ended.push(*call_id),
             _ => {}

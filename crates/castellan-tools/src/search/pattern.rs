@@ -4,6 +4,7 @@ use castellan_core::Outcome;
 use castellan_core::text::shorten;
 use grep_regex::{ErrorKind as BuildErrorKind, RegexMatcher, RegexMatcherBuilder};
 use regex_syntax::ast::{ErrorKind as AstErrorKind, Span};
+use regex_syntax::hir::{Hir, HirKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -69,11 +70,7 @@ pub(super) fn parse(query: &str) -> Result<(), Outcome> {
     if query.contains('\n') {
         return Err(several_lines());
     }
-    let mut parser = regex_syntax::ParserBuilder::new()
-        .utf8(false)
-        .nest_limit(NESTED)
-        .build();
-    match parser.parse(query) {
+    match tree(query) {
         Ok(_) => Ok(()),
         Err(regex_syntax::Error::Parse(error)) => {
             let remedy = remedy(error.kind(), query);
@@ -86,6 +83,42 @@ pub(super) fn parse(query: &str) -> Result<(), Outcome> {
         }
         // The type is open; whatever comes names itself.
         Err(error) => Err(Outcome::invalid(format!("`query`: {error}"), DIALECT)),
+    }
+}
+
+#[expect(
+    clippy::result_large_err,
+    reason = "the parser's own error, made once for a query that is wrong"
+)]
+fn tree(query: &str) -> Result<Hir, regex_syntax::Error> {
+    regex_syntax::ParserBuilder::new()
+        .utf8(false)
+        .nest_limit(NESTED)
+        .build()
+        .parse(query)
+}
+
+/// How many places of a query a search may have to follow at once, at worst: for each byte of a
+/// line it may take as many steps. Counted repetitions make it large.
+pub(super) fn width(query: &str) -> usize {
+    tree(query).map_or(1, |tree| width_of(&tree)).max(1)
+}
+
+fn width_of(tree: &Hir) -> usize {
+    match tree.kind() {
+        HirKind::Empty | HirKind::Look(_) => 0,
+        HirKind::Class(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Capture(capture) => width_of(&capture.sub),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1);
+            usize::try_from(times)
+                .unwrap_or(usize::MAX)
+                .saturating_mul(width_of(&repetition.sub))
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(width_of).fold(0, usize::saturating_add)
+        }
     }
 }
 

@@ -24,6 +24,11 @@ pub(super) const MATCHES: u64 = 1000;
 /// Bytes of the longest line that is searched; more of them are held in memory at once, one for
 /// each thread.
 const LINE: usize = 32 * 1024 * 1024;
+/// Steps that one line may take at worst. Nothing can stop a regex within a line, so a query that
+/// takes many steps for each byte gets shorter ones.
+const STEPS: usize = 2_000_000_000;
+/// But never shorter than this.
+const SHORTEST: usize = 64 * 1024;
 
 /// Bytes at the start of a file that tell what text it is.
 const SNIFFED: u64 = 64 * 1024;
@@ -33,6 +38,8 @@ const SNIFFED: u64 = 64 * 1024;
 pub(super) struct Manner {
     /// Lines shown around a hit.
     pub(super) context: usize,
+    /// How many steps the query may take for each byte.
+    pub(super) width: usize,
     /// Bytes of hits after which no further file is begun.
     pub(super) bytes: u64,
     /// Whether hits are counted instead of shown.
@@ -305,7 +312,7 @@ fn searcher(manner: Manner, encoding: Option<grep_searcher::Encoding>) -> Search
         .line_number(true)
         .before_context(manner.context)
         .after_context(manner.context)
-        .heap_limit(Some(LINE))
+        .heap_limit(Some((STEPS / manner.width).clamp(SHORTEST, LINE)))
         // A file that is cut short while it is mapped ends the process.
         .memory_map(MmapChoice::never())
         .binary_detection(binary)

@@ -12,7 +12,7 @@ use castellan_core::{
 };
 use castellan_gate::Permission;
 use castellan_runtime::session::Watcher;
-use castellan_runtime::{Limits, Session, TurnOutcome};
+use castellan_runtime::{Session, TurnOutcome};
 use castellan_store::{Store, audit, sessions};
 use castellan_tools::bash::{Listed, OUTSIDE_SANDBOX};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,45 +23,48 @@ use crate::cli::Exec;
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
 use crate::model;
-use crate::output::{Piece, Printer, out_is_terminal};
+use crate::output::{Piece, Printer, note, out_is_terminal};
 use crate::wiring::World;
 
 /// Runs the turn.
 pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let prompt = prompt(&args)?;
-    require_tools(world, &args.yes_to)?;
+    require_tools(world, &args.session.yes_to)?;
     let permission = Permission {
-        grants: args.yes_to.clone(),
-        skip: args.skip_permissions,
+        grants: args.session.yes_to.clone(),
+        skip: args.session.skip_permissions,
     };
     let store = world.store()?;
-    let resumed = match &args.resume {
+    let resumed = match &args.session.resume {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
     if prompt.is_none() && !args.attach.is_empty() {
         return Err(CommandError::usage("--attach needs a prompt to go with"));
     }
-    if resumed.is_some() && args.cwd.is_some() {
+    if resumed.is_some() && args.session.cwd.is_some() {
         return Err(
             CommandError::usage("--cwd can't change where a stored session works")
                 .hint("leave it out, or begin a new session"),
         );
     }
-    let cwd = working_folder(world, &args)?;
+    let cwd = world.working_folder(args.session.cwd.as_deref())?;
     let workspace = match resumed {
         Some(id) => store.read(move |tx| sessions::get(tx, id)).await?.cwd,
         None => cwd.clone(),
     };
     let enclosed = world.demand_sandbox(&workspace).await?;
     let chosen = model::choose(world, &args.model).await?;
+    if let Some(found) = &chosen.found {
+        note(found);
+    }
     let view = Arc::new(View::new(args.json, Arc::clone(&world.clock), enclosed));
     let parts = world.session(
         store.clone(),
         chosen,
         Arc::clone(&view) as _,
         permission,
-        limits(world, &args),
+        world.limits_of(&args.session),
     );
     let mut session = match resumed {
         Some(id) => Session::open(parts, id).await?,
@@ -108,7 +111,7 @@ async fn say(
 }
 
 /// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
-fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
+pub(crate) fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
     for grant in grants {
         let names = world.catalog.specs().map(|spec| spec.name.as_str());
         if !names.chain([OUTSIDE_SANDBOX]).any(|name| grant.names(name)) {
@@ -131,21 +134,11 @@ const AUDIT_DAYS: i64 = 90;
 
 /// Takes what is older than [`AUDIT_DAYS`] off the audit chain. A chain that can't be taken from is
 /// evidence and stays whole; `castellan audit --verify` says what is wrong with it.
-async fn tidy_audit(store: &Store, clock: &dyn Clock) {
+pub(crate) async fn tidy_audit(store: &Store, clock: &dyn Clock) {
     let before = Timestamp(clock.now().0 - AUDIT_DAYS * 24 * 60 * 60 * 1000);
     let due = store.read(move |tx| audit::is_due(tx, before)).await;
     if due.unwrap_or(false) {
         drop(store.write(move |tx| audit::prune(tx, before)).await);
-    }
-}
-
-/// How much the turn and its session may use: as asked for here, else as configured.
-fn limits(world: &World, args: &Exec) -> Limits {
-    let configured = world.limits();
-    Limits {
-        max_turns: args.max_turns.unwrap_or(configured.max_turns),
-        turn_tokens: args.max_turn_tokens.or(configured.turn_tokens),
-        session_tokens: args.max_session_tokens.or(configured.session_tokens),
     }
 }
 
@@ -214,7 +207,7 @@ fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
     let text = match args.prompt.as_deref() {
         Some("-") => piped()?,
         Some(text) => text.to_owned(),
-        None if args.resume.is_some() => return Ok(None),
+        None if args.session.resume.is_some() => return Ok(None),
         None if !std::io::stdin().is_terminal() => piped()?,
         None => String::new(),
     };
@@ -225,24 +218,6 @@ fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
             .hint("castellan exec \"what to do\", or pipe it in"));
     }
     Ok(Some(text))
-}
-
-fn working_folder(world: &World, args: &Exec) -> Result<std::path::PathBuf, CommandError> {
-    let folder = args.cwd.as_ref().map_or_else(
-        || world.environment.cwd().to_owned(),
-        |folder| world.environment.cwd().join(folder),
-    );
-    match folder.canonicalize() {
-        Ok(folder) if folder.is_dir() => Ok(folder),
-        Ok(folder) => Err(CommandError::usage(format!(
-            "{} is not a folder",
-            folder.display()
-        ))),
-        Err(error) => Err(CommandError::usage(format!(
-            "the working folder {} can't be used: {error}",
-            folder.display()
-        ))),
-    }
 }
 
 /// A word as a shell takes it.
@@ -290,7 +265,10 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
                 what.join("; ")
             );
             // What offers no permission is not let through by one either.
-            let allow = if items.iter().any(|item| item.grants.is_empty()) {
+            let allow = if items
+                .iter()
+                .any(|item| item.grants.is_empty() && item.label != OUTSIDE_SANDBOX)
+            {
                 "nothing allows it in advance: a person must answer".to_owned()
             } else {
                 format!("allow it and go on: {resume}{yes}")

@@ -63,9 +63,22 @@ async fn list(world: &World, store: &Store, args: &GrantsList) -> Result<(), Com
         return line(&json!({"grants": rows, "total": total}).to_string());
     }
     if rows.is_empty() {
-        note("no permissions were given for good; they come with an answer to a question");
+        note(NONE_GIVEN);
         return Ok(());
     }
+    out(&listed(&rows))?;
+    if shown < total {
+        note(&format!("{shown} of {total} grants; --limit shows more"));
+    }
+    Ok(())
+}
+
+/// What to say where there are none.
+pub(crate) const NONE_GIVEN: &str =
+    "no permissions were given for good; they come with an answer to a question";
+
+/// The grants as a table.
+pub(crate) fn listed(rows: &[GrantRow]) -> String {
     let head = ["ID", "GRANT", "WHERE", "GIVEN", "USED", "LAST"];
     let mut cells = vec![head.map(str::to_owned).to_vec()];
     cells.extend(rows.iter().map(|row| {
@@ -79,11 +92,7 @@ async fn list(world: &World, store: &Store, args: &GrantsList) -> Result<(), Com
                 .map_or_else(|| "never".to_owned(), |time| time.to_string()),
         ]
     }));
-    out(&table(&cells))?;
-    if shown < total {
-        note(&format!("{shown} of {total} grants; --limit shows more"));
-    }
-    Ok(())
+    table(&cells)
 }
 
 fn place(row: &GrantRow) -> String {
@@ -126,8 +135,18 @@ async fn revoke(world: &World, store: &Store, args: &GrantsRevoke) -> Result<(),
             return Ok(());
         }
     }
-    // All are found before any is taken back: a mistyped id must not leave half of it done.
-    for id in &args.ids {
+    rows.extend(named(store, &args.ids).await?);
+    for row in take_back(world, store, rows).await? {
+        line(&format!("revoked {} {}", row.id, row.described()))?;
+    }
+    Ok(())
+}
+
+/// The grants of these ids. All are found before any is taken back: a mistyped id must not leave
+/// half of it done.
+pub(crate) async fn named(store: &Store, ids: &[String]) -> Result<Vec<GrantRow>, CommandError> {
+    let mut rows = Vec::new();
+    for id in ids {
         let wanted = id.clone();
         let found = store.read(move |tx| grants::find(tx, &wanted)).await;
         rows.push(found.map_err(|error| match error.kind() {
@@ -137,6 +156,15 @@ async fn revoke(world: &World, store: &Store, args: &GrantsRevoke) -> Result<(),
             _ => error.into(),
         })?);
     }
+    Ok(rows)
+}
+
+/// Takes these grants back, and returns those that were there still.
+pub(crate) async fn take_back(
+    world: &World,
+    store: &Store,
+    mut rows: Vec<GrantRow>,
+) -> Result<Vec<GrantRow>, CommandError> {
     rows.sort_by_key(|row| row.id);
     rows.dedup_by_key(|row| row.id);
     let doomed: Vec<(GrantRow, AuditEntry)> = rows
@@ -159,10 +187,7 @@ async fn revoke(world: &World, store: &Store, args: &GrantsRevoke) -> Result<(),
             Ok(gone)
         })
         .await?;
-    for row in gone {
-        line(&format!("revoked {} {}", row.id, row.described()))?;
-    }
-    Ok(())
+    Ok(gone)
 }
 
 /// What the audit keeps of a revocation.

@@ -14,13 +14,7 @@ const SEARCH_LIMIT: usize = 20;
 
 pub(crate) fn run(catalog: &Catalog, args: &Tools) -> Result<(), CommandError> {
     if let Some(name) = &args.name {
-        let tool = catalog.get(name).ok_or_else(|| {
-            let near = nearest(name, catalog.specs().map(|spec| spec.name.as_str()));
-            CommandError::usage(format!("there is no tool named `{name}`")).hint(format!(
-                "the nearest names: {}",
-                near.into_iter().take(3).collect::<Vec<_>>().join(", ")
-            ))
-        })?;
+        let tool = catalog.get(name).ok_or_else(|| missing(catalog, name))?;
         if args.json {
             return json(tool.spec());
         }
@@ -35,6 +29,27 @@ pub(crate) fn run(catalog: &Catalog, args: &Tools) -> Result<(), CommandError> {
         catalog.on(args.surface).collect()
     };
     list(&specs, args.json)
+}
+
+/// The tool of this name in full, or those that fit these words best.
+pub(crate) fn described(catalog: &Catalog, words: &str) -> Result<String, CommandError> {
+    if let Some(tool) = catalog.get(words) {
+        return Ok(card(tool.spec()));
+    }
+    let found = catalog.search(words, SEARCH_LIMIT);
+    if found.is_empty() {
+        return Err(missing(catalog, words));
+    }
+    let row = |spec: &&ToolSpec| vec![spec.name.clone(), spec.summary.clone()];
+    Ok(table(&found.iter().map(row).collect::<Vec<_>>()))
+}
+
+fn missing(catalog: &Catalog, name: &str) -> CommandError {
+    let near = nearest(name, catalog.specs().map(|spec| spec.name.as_str()));
+    CommandError::usage(format!("there is no tool named `{name}`")).hint(format!(
+        "the nearest names: {}",
+        near.into_iter().take(3).collect::<Vec<_>>().join(", ")
+    ))
 }
 
 fn list(specs: &[&ToolSpec], as_json: bool) -> Result<(), CommandError> {

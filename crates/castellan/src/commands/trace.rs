@@ -52,7 +52,7 @@ pub(crate) fn show(file: &std::path::Path, as_json: bool) -> Result<(), CommandE
 }
 
 /// An event as a line, or several where its text has several.
-fn told(recorded: &Recorded) -> String {
+pub(crate) fn told(recorded: &Recorded) -> String {
     let seq = recorded.seq.unwrap_or(0);
     let words = plain(&in_words(&recorded.event));
     let words = words.trim_end().replace('\n', "\n    ");

@@ -404,7 +404,7 @@ fn give(home: &Home, text: &str, place: Place) -> GrantId {
 fn a_permission_for_good_holds_until_it_is_revoked_and_says_how_often() {
     let home = Home::new();
     let project = Place::Project(home.workspace());
-    let id = give(&home, "bash:touch", project.clone()).to_string();
+    let id = give(&home, "bash:touch", project).to_string();
     let other = give(&home, "write_file", Place::Everywhere).to_string();
     let calls = |name: &str| [("bash", json!({"command": format!("touch {name}")}))];
     assert_eq!(turn(&home, "", &[], &calls("one")).code, 0);

@@ -122,7 +122,7 @@ fn what_was_denied_and_what_was_left_out_is_told() {
     let server = ModelServer::answering(summary);
     let home = home_with(&server);
     for number in [2, 4, 6] {
-        home.write(&format!("{number}.txt"), &"a line of text\n".repeat(400));
+        home.write(format!("{number}.txt"), "a line of text\n".repeat(400));
     }
     let turn = run(&home, &["exec", "--json", "read"]);
     assert_eq!(turn.code, 0, "{turn:?}");

@@ -3,7 +3,7 @@
 use castellan_testkit::{Home, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::program::{config, outputs, run, steps, turn};
+use crate::program::{outputs, run, steps, turn, unenclosed};
 
 fn bash(command: &str) -> (&'static str, Value) {
     ("bash", json!({"command": command}))
@@ -64,7 +64,7 @@ fn the_folder_outlives_the_process() {
     home.write("sub/file.txt", "here\n");
     let first = steps(&home, &[bash("cd sub")]);
     let server = ModelServer::scripted([Reply::calls([bash("pwd")]), Reply::text("done")]);
-    home.write_config(&config(&server));
+    home.write_config(&unenclosed(&server));
     let args = [
         "exec",
         "--json",
@@ -94,7 +94,7 @@ fn of_calls_made_together_the_last_one_decides_whichever_ends_last() {
         Reply::calls([bash("pwd")]),
         Reply::text("done"),
     ]);
-    home.write_config(&config(&server));
+    home.write_config(&unenclosed(&server));
     let run = run(&home, &["exec", "--json", "--skip-permissions", "go"]);
     let said = outputs(&run);
     let (a, b) = (home.workspace().join("a"), home.workspace().join("b"));
@@ -155,7 +155,7 @@ fn s10_nothing_is_run_in_another_folder_than_meant() {
         Reply::calls([bash("echo hi; pwd")]),
         Reply::text("done"),
     ]);
-    home.write_config(&config(&server));
+    home.write_config(&unenclosed(&server));
     let args = [
         "exec",
         "--json",
@@ -200,7 +200,7 @@ fn s10_a_removed_worktree_is_healed_too() {
         &[
             bash(
                 "git init -q . && git -c user.name=n -c user.email=e@e.invalid commit -q \
-                 --allow-empty -m x && git worktree add -q ../tree && cd ../tree",
+                 --allow-empty -m x && git worktree add -q tree && cd tree",
             ),
             bash("git worktree remove ../tree"),
             bash("echo hi"),
@@ -218,7 +218,17 @@ fn s10_a_removed_worktree_is_healed_too() {
 #[test]
 fn a_workspace_that_is_gone_too_leads_home() {
     let home = Home::new();
-    let said = outputs(&steps(&home, &[bash("rmdir \"$PWD\""), bash("pwd")]));
+    let said = outputs(&steps(
+        &home,
+        &[
+            // In a sandbox the workspace is held in place.
+            (
+                "bash",
+                json!({"command": "rmdir \"$PWD\"", "outside_sandbox": true}),
+            ),
+            bash("pwd"),
+        ],
+    ));
     let user_home = home.user_home();
     assert!(
         said[0].contains(&format!("now {}]", user_home.display())),

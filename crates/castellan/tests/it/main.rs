@@ -14,10 +14,12 @@ mod export;
 mod folder;
 mod pictures;
 mod program;
+mod repl;
 // Says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
 mod sandbox;
 mod shell;
 mod shell_cases;
 mod stop;
+mod terminal;
 mod wire;

@@ -105,6 +105,11 @@ pub(crate) fn config(server: &ModelServer) -> String {
     )
 }
 
+/// The same without a sandbox: for what works outside the workspace, or looks at processes.
+pub(crate) fn unenclosed(server: &ModelServer) -> String {
+    format!("sandbox = \"off\"\n{}", config(server))
+}
+
 /// A home, and what one turn comes to in which the model makes these calls and then says "done".
 pub(crate) fn turn(home: &Home, calls: &[(&str, Value)]) -> Run {
     let server = ModelServer::scripted([Reply::calls(calls.iter().cloned()), Reply::text("done")]);

@@ -255,11 +255,12 @@ impl<'c> Call<'c, '_> {
                 "-exec" | "-execdir" | "-ok" | "-okdir" => {
                     while words.next_if(|word| *word != ";" && *word != "+").is_some() {}
                 }
-                "-name" | "-iname" | "-path" | "-ipath" | "-wholename" => {
-                    if words.peek().is_some_and(|pattern| *pattern != "*") {
-                        return true;
-                    }
+                "-name" | "-iname" | "-path" | "-ipath" | "-wholename"
+                    if words.peek().is_some_and(|pattern| *pattern != "*") =>
+                {
+                    return true;
                 }
+                "-name" | "-iname" | "-path" | "-ipath" | "-wholename" => {}
                 _ if word.starts_with('-') && word.len() > 2 && !ALL.contains(&word) => {
                     return true;
                 }

@@ -131,3 +131,23 @@ async fn a_line_that_is_too_long_to_search_is_said() {
     assert!(said.contains("long:1: needle\nother:1: needle\n"), "{said}");
     assert!(said.contains("a line is too long: long"), "{said}");
 }
+
+/// It could not be stopped: nothing looks at a clock within a line.
+#[tokio::test]
+async fn a_query_that_takes_many_steps_for_each_byte_gets_shorter_lines() {
+    let home = Home::new();
+    let line: String = (0..4_000_000_u64)
+        .map(|n| {
+            if n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0 {
+                'a'
+            } else {
+                'b'
+            }
+        })
+        .collect();
+    home.write("long", format!("needle\n{line}\n"));
+    let said = search(&home, json!({"query": "needle|a[ab]{2000}c"})).await;
+    assert!(said.contains("a line is too long: long"), "{said}");
+    let said = search(&home, json!({"query": "needle|a[ab]{20}c"})).await;
+    assert!(!said.contains("too long"), "{said}");
+}
