@@ -3,7 +3,7 @@
 //!
 //! This is what is said to them and what their answers mean; a port runs them. What they are told
 //! and how they answer is the shape people know from other agents' hooks, so that their scripts can
-//! be used as they are ([`wire`] has both sides).
+//! be used as they are (`wire` has both sides).
 
 mod wire;
 

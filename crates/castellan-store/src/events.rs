@@ -103,35 +103,88 @@ fn belongs(recorded: &Recorded, session: SessionId, seq: u64) -> Result<()> {
 /// [`Error::DamagedRow`] for one that is no JSON, or missing.
 pub fn load(tx: &Tx<'_>, session: SessionId, after: u64) -> Result<Vec<Recorded>> {
     let mut wanted = after;
-    let events = tx.query(
+    let rows = tx.query(
         "SELECT seq, ts, kind, body FROM events WHERE session = $1 AND seq > $2 ORDER BY seq",
         &[session.to_string().into(), Value::unsigned(after)?],
         |row| {
             wanted += 1;
-            event(row, session, wanted)
+            stored(row, session, wanted)
         },
     )?;
     let last = sessions::get(tx, session)?.last_seq;
     if last > wanted {
         return Err(gap(session, wanted + 1));
     }
-    Ok(events)
+    understood(session, &rows)
 }
 
-fn event(row: &Row<'_>, session: SessionId, wanted: u64) -> Result<Recorded> {
+/// How many events are worth a thread to make sense of them.
+const WORTH_A_THREAD: usize = 1_000;
+/// How many threads at most.
+const THREADS: usize = 4;
+
+/// The events in these rows. Making sense of them is most of the work of resuming a long session, so
+/// it is shared among the processors.
+fn understood(session: SessionId, rows: &[Stored]) -> Result<Vec<Recorded>> {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = processors.min(THREADS).min(rows.len() / WORTH_A_THREAD);
+    if threads < 2 {
+        return rows.iter().map(|row| event(row, session)).collect();
+    }
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = rows
+            .chunks(rows.len().div_ceil(threads))
+            .map(|part| {
+                let work = move || part.iter().map(|row| event(row, session)).collect();
+                scope.spawn(work)
+            })
+            .collect();
+        let mut all = Vec::with_capacity(rows.len());
+        for part in parts {
+            let part: Result<Vec<Recorded>> = part
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.extend(part?);
+        }
+        Ok(all)
+    })
+}
+
+/// A row as it is stored.
+struct Stored {
+    seq: u64,
+    ts: Timestamp,
+    kind: String,
+    body: String,
+}
+
+fn stored(row: &Row<'_>, session: SessionId, wanted: u64) -> Result<Stored> {
     let seq: u64 = row.get(0)?;
     if seq != wanted {
         return Err(gap(session, wanted));
     }
-    let ts: Timestamp = row.get(1)?;
-    let event: Event = serde_json::from_str(row.text(3)?).map_err(|error| {
-        let kind = row.text(2).unwrap_or("?").to_owned();
+    Ok(Stored {
+        seq,
+        ts: row.get(1)?,
+        kind: row.text(2).unwrap_or("?").to_owned(),
+        body: row.text(3)?.to_owned(),
+    })
+}
+
+fn event(row: &Stored, session: SessionId) -> Result<Recorded> {
+    let Stored {
+        seq,
+        ts,
+        kind,
+        body,
+    } = row;
+    let event: Event = serde_json::from_str(body).map_err(|error| {
         match error.classify() {
             // Well-formed, but not in our language: a kind, a word or a shape we don't know.
             Category::Data => Error::NewerEvent {
                 session,
-                seq,
-                kind,
+                seq: *seq,
+                kind: kind.clone(),
                 source: Arc::new(error),
             },
             Category::Syntax | Category::Eof | Category::Io => Error::DamagedRow {
@@ -141,8 +194,8 @@ fn event(row: &Row<'_>, session: SessionId, wanted: u64) -> Result<Recorded> {
         }
     })?;
     Ok(Recorded {
-        ts,
-        seq: Some(seq),
+        ts: *ts,
+        seq: Some(*seq),
         session,
         event,
     })

@@ -80,7 +80,7 @@ fn parts_of(parts: &[Part], scene: &mut Scene<'_>) -> Option<Refusal> {
             scene.follow(&inner);
         }
         if let Some(feeder) = feeder.as_ref().filter(|_| part.flow.fed)
-            && let Some(reason) = rule::fed(feeder, &part, &unwrapped, scene)
+            && let Some(reason) = rule::fed(feeder, &unwrapped, scene)
         {
             return Some(Refusal::new(
                 &format!("{} | {}", feeder.text, part.text),

@@ -107,7 +107,8 @@ impl SandboxPolicy {
                 } else {
                     border || would_be_allowed(path)
                 };
-                fits && !self.allows_writing(path)
+                // A writable folder itself can't be removed or renamed.
+                fits && (!self.allows_writing(path) || self.writable.contains(path))
             });
             if let Some(path) = outside {
                 return Some(Suspect::Write(Some(path.clone())));
@@ -232,6 +233,10 @@ mod tests {
             "[stderr] mkdir: cannot create directory ‘../outside/dir’: Read-only file system"
                 .into(),
             "something failed: Read-only file system (os error 30)".into(),
+            format!(
+                "rmdir: failed to remove '{}/ws': Read-only file system",
+                root.display()
+            ),
         ] {
             let notice = policy.notice(&format!("working\n{line}\n"), &root.join("ws"));
             let notice = notice.unwrap_or_else(|| panic!("nothing said of: {line}"));

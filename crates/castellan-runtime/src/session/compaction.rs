@@ -21,6 +21,8 @@ const TRIES: u32 = 2;
 const SUMMARY_TRIES: u32 = 3;
 /// The most tokens that are left free for an answer, whatever the window.
 const ANSWER: u64 = 8_192;
+/// No model takes fewer tokens than this.
+const LEAST_WINDOW: u64 = 1_000;
 /// How many tokens of the newest messages stay where a person asks for a compaction.
 const KEPT_FOR_PERSON: u64 = 8_000;
 /// How many bytes of the record a summary is made of where nothing is known of the model.
@@ -88,12 +90,15 @@ impl Pressure {
         if state.squeezes >= TRIES {
             return None;
         }
+        // A size that is none, such as a number of something else, would leave nothing of the
+        // conversation.
+        let limit = told.limit.filter(|limit| *limit >= LEAST_WINDOW);
         let mut asked = told.asked;
         let mut ratio = match asked {
             Some(asked) => state.ratio().counted(sized.whole, asked),
             None => state.ratio(),
         };
-        if let Some(limit) = told.limit
+        if let Some(limit) = limit
             && ratio.tokens(sized.whole) <= limit
         {
             // It was longer than we thought, by nobody knows how much.
@@ -101,8 +106,8 @@ impl Pressure {
             ratio = ratio.counted(sized.whole, limit + limit / 10);
         }
         let guess = ratio.tokens(sized.whole) / 10 * 9;
-        let window = told
-            .limit
+        let window = limit
+            .filter(|limit| ratio.tokens(sized.whole) > *limit)
             .unwrap_or_else(|| known.map_or(guess, |known| known.min(guess)));
         let pressure = Self::within(
             CompactionCause::Overflow,

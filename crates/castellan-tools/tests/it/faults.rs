@@ -284,10 +284,16 @@ async fn no_edit_is_lost_where_several_write_at_once() {
 
 const MEGABYTES: usize = 2;
 
+/// Says to the test binary that it is the process that the next test kills.
+const WRITER: &str = "CASTELLAN_TEST_WRITER";
+
 /// Not a test of its own: the process that the next one kills.
 #[tokio::test]
-#[ignore = "it writes until it is killed"]
 async fn a_writer_that_is_killed() {
+    #[expect(clippy::disallowed_methods, reason = "how a test speaks to its child")]
+    if std::env::var_os(WRITER).is_none() {
+        return;
+    }
     let folder = std::env::current_dir().unwrap();
     loop {
         for letter in ["a", "b"] {
@@ -309,7 +315,8 @@ fn a_process_that_is_killed_while_it_writes_leaves_the_old_or_the_new_content_an
         home.write("f", "a".repeat(MEGABYTES << 20));
         let mut child = home
             .command(std::env::current_exe().unwrap())
-            .args(["--exact", "faults::a_writer_that_is_killed", "--ignored"])
+            .args(["--exact", "faults::a_writer_that_is_killed"])
+            .env(WRITER, "1")
             .arg("--nocapture")
             .stdout(Stdio::piped())
             .spawn()

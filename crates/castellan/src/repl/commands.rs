@@ -94,8 +94,9 @@ impl Repl {
             }
             Command::Compact => {
                 let Some(open) = &self.open else {
-                    return Err(CommandError::usage("no session is open")
-                        .hint("/resume lists those that are stored"));
+                    return Err(CommandError::usage(
+                        "no session is open, so there is nothing to summarise",
+                    ));
                 };
                 let live = open.live.clone();
                 let focus = Some(arguments.to_owned()).filter(|focus| !focus.is_empty());

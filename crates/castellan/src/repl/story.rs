@@ -13,7 +13,6 @@ use super::answer::scope_words;
 use super::inbox::keep_tail;
 use super::markdown::Markdown;
 use super::safe::readable;
-use super::status::tokens;
 use super::style::{Break, Indent, Looks, Row, Tone, span, wrap};
 
 /// Who answers questions here, as the record calls it.
@@ -87,6 +86,13 @@ impl Story {
         self.running.clear();
         self.typed = false;
         rows
+    }
+
+    fn compacted(&self, before: u64, after: u64, problem: Option<&str>) -> Vec<Row> {
+        let why = problem.map_or_else(String::new, |why| format!(" (without the model: {why})"));
+        let text =
+            format!("* the conversation was made shorter: about {before} → {after} tokens{why}");
+        self.note(Tone::Dim, &text)
     }
 
     /// Takes in an event and returns what is told for good.
@@ -175,15 +181,7 @@ impl Story {
                 ..
             } => {
                 self.waits = None;
-                let why = problem
-                    .as_ref()
-                    .map_or_else(String::new, |why| format!(" (without the model: {why})"));
-                let text = format!(
-                    "… the conversation was made shorter: about {} → {} tokens{why}",
-                    tokens(*tokens_before),
-                    tokens(*tokens_after)
-                );
-                self.note(Tone::Dim, &text)
+                self.compacted(*tokens_before, *tokens_after, problem.as_deref())
             }
             // One that is stored ends the turn, which tells it with a hint.
             Event::Error { message, .. } if recorded.seq.is_none() => {

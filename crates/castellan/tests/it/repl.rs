@@ -423,6 +423,8 @@ fn commands_tell_what_there_is() {
     terminal.rests("no external MCP server");
     terminal.enter("/resume");
     terminal.rests("no session is stored yet");
+    terminal.enter("/compact");
+    terminal.rests("no session is open, so there is nothing to summarise");
     home.write("notes.txt", "the notes\n");
     terminal.enter("/attach notes.txt");
     terminal.rests("goes with the next message");
@@ -446,8 +448,8 @@ fn commands_tell_what_there_is() {
     terminal.rests("no permissions were given for good");
     terminal.enter("/shells");
     terminal.rests("no command runs in the background");
-    terminal.enter("/compact");
-    terminal.rests("has nothing to make shorter");
+    terminal.enter("/compact what was attached");
+    terminal.rests("nothing to make shorter");
     terminal.enter("/trace");
     terminal.rests("state_change");
     terminal.enter("//usr is a folder");

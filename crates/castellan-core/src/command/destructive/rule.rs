@@ -460,7 +460,6 @@ impl<'c> Call<'c, '_> {
 /// for a shell.
 pub(super) fn fed(
     feeder: &Part,
-    part: &Part,
     unwrapped: &Unwrapped,
     scene: &mut Scene<'_>,
 ) -> Option<&'static str> {
@@ -491,7 +490,6 @@ pub(super) fn fed(
     if unwrapped.opaque.is_none() || !matches!(feeder.name(), Some("echo" | "printf")) {
         return None;
     }
-    let _ = part;
     let code: Vec<&str> = feeder
         .words
         .iter()
