@@ -18,7 +18,7 @@ use crate::gate::Pending;
 use crate::govern::{Verdict, decide, unattended};
 use crate::guards::Standing;
 use crate::hooks::{Heard, HookEvent, Stopped, Told};
-use crate::policy::{self, Case};
+use crate::policy::{self, Case, Spoken};
 use crate::prepare::{Prepared, Refused, fits, take};
 
 /// How long looking at what a call would do may take.
@@ -178,14 +178,13 @@ impl Desk<'_> {
             workspace: &self.batch.view.workspace,
         };
         let ruled = policy::judge([&self.gate.guards.policy, self.batch.rules], &case);
-        match ruled {
-            None => decide(spec, &prepared.inspection, &self.caller, &heard.spoken),
-            Some(ruled) => {
-                let mut spoken = vec![ruled];
-                spoken.extend(heard.spoken.iter().cloned());
-                decide(spec, &prepared.inspection, &self.caller, &spoken)
-            }
-        }
+        // What needs a permission of its own is not let through by a hook, which may know nothing
+        // of what sets the call apart.
+        let own = prepared.inspection.own_grant;
+        let counts = |one: &&Spoken| !(own && one.decision == Decision::Allow);
+        let heard = heard.spoken.iter().filter(counts).cloned();
+        let spoken: Vec<Spoken> = ruled.into_iter().chain(heard).collect();
+        decide(spec, &prepared.inspection, &self.caller, &spoken)
     }
 
     /// Looks for what was permitted in advance: for this run, then for good, then everything.

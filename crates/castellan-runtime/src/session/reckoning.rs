@@ -140,12 +140,6 @@ impl State {
                 }
             }
             self.entries = entries;
-            self.folder_by = match self.folder_by {
-                (entry, position) if entry >= replaces => {
-                    (entry - replaces + keeps.len() + 1, position)
-                }
-                _ => (0, 0),
-            };
             self.calls = places(&self.entries);
             // Entries have other places now; every call to come is later than all of them.
             self.folder_by = (0, 0);

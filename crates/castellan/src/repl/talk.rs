@@ -77,6 +77,8 @@ struct Asked {
     question: Option<Question>,
     /// Whether what is typed answers it: not while a message is being typed.
     in_line: bool,
+    /// Whether it has been drawn: what was typed before that is no answer to it.
+    drawn: bool,
     /// Whether it was answered here.
     answered: bool,
 }
@@ -406,6 +408,11 @@ impl Repl {
             if due {
                 (still, stirred) = (0, false);
                 self.draw(&standing, &asked, &std::mem::take(&mut done))?;
+                if asked.is_open() && !asked.drawn {
+                    asked.drawn = true;
+                    asked.in_line = self.editor.is_empty();
+                    self.draw(&standing, &asked, &[])?;
+                }
             }
         }
     }
@@ -428,12 +435,13 @@ impl Repl {
     /// Puts an open question on the screen, once.
     fn ask(&self, standing: &Standing, asked: &mut Asked, done: &mut Vec<Row>) {
         if standing.question == asked.question {
-            asked.in_line |= self.editor.is_empty();
+            asked.in_line |= asked.drawn && self.editor.is_empty();
             return;
         }
         *asked = Asked {
             question: standing.question.clone(),
-            in_line: self.editor.is_empty(),
+            in_line: false,
+            drawn: false,
             answered: false,
         };
         if let Some(open) = &asked.question {
@@ -451,7 +459,7 @@ impl Repl {
         let width = self.screen.width();
         let mut rows = self.story.live();
         let answers = asked.is_open() && asked.in_line;
-        if asked.is_open() && !asked.in_line {
+        if asked.is_open() && asked.drawn && !asked.in_line {
             let text = "a question waits: send this message first, or clear it with Ctrl-U";
             rows.extend(self.story.note(Tone::Warn, text));
         }

@@ -148,6 +148,10 @@ fn outside_the_sandbox_a_person_is_asked_whatever_else_is_permitted() {
         asked.stderr
     );
     assert!(!planted.exists());
+    let hook = "[[hooks]]\nevent = \"pre_tool\"\nmatcher = \"bash\"\n\
+                command = \"echo '{\\\"decision\\\":\\\"allow\\\"}'\"\n";
+    let (_, hooked) = one_call(&home, hook, call.clone(), &[]);
+    assert_eq!((hooked.code, planted.exists()), (3, false), "{hooked:?}");
     let (_, allowed) = one_call(
         &home,
         "",
