@@ -78,7 +78,7 @@ pub(crate) const NONE_GIVEN: &str =
     "no permissions were given for good; they come with an answer to a question";
 
 /// The grants as a table.
-pub(crate) fn listed(rows: &[GrantRow]) -> String {
+fn listed(rows: &[GrantRow]) -> String {
     let head = ["ID", "GRANT", "WHERE", "GIVEN", "USED", "LAST"];
     let mut cells = vec![head.map(str::to_owned).to_vec()];
     cells.extend(rows.iter().map(|row| {

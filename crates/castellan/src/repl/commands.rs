@@ -16,9 +16,7 @@ use super::slash::{COMMANDS, Command};
 use super::status::tokens;
 use super::style::{Row, Tone};
 use super::talk::refused;
-use crate::commands::grants::{
-    NONE_GIVEN, listed as listed_grants, named as named_grants, take_back,
-};
+use crate::commands::grants::{NONE_GIVEN, named as named_grants, take_back};
 use crate::commands::{tools, trace};
 use crate::error::{CommandError, io};
 use crate::model::{self, Choice};
@@ -391,10 +389,15 @@ impl Repl {
                 } else {
                     String::new()
                 };
-                Ok(format!(
-                    "{}{more}/grants revoke ID takes one back",
-                    listed_grants(&rows)
-                ))
+                let line = |row: &grants::GrantRow| {
+                    let uses = match row.uses {
+                        1 => "used once".to_owned(),
+                        uses => format!("used {uses} times"),
+                    };
+                    format!("{}  {} · {uses}\n", row.id, row.described())
+                };
+                let listed: String = rows.iter().map(line).collect();
+                Ok(format!("{listed}{more}/grants revoke ID takes one back"))
             }
             Some((word, ids)) if word == "revoke" && !ids.is_empty() => {
                 let rows = named_grants(&self.store, ids).await?;

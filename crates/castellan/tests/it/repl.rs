@@ -490,10 +490,10 @@ fn a_permission_for_good_is_chosen_used_listed_and_taken_back() {
     terminal.enter("/grants");
     let screen = terminal.rests("/grants revoke ID takes one back");
     let id = screen
-        .lines()
-        .find(|line| line.contains("bash:touch") && !line.contains('→'))
-        .unwrap();
-    let id = id.split_whitespace().next().unwrap().to_owned();
+        .split_whitespace()
+        .find(|word| word.starts_with("grant_"))
+        .unwrap()
+        .to_owned();
     terminal.enter(&format!("/grants revoke {id}"));
     terminal.rests(&format!("revoked {id}"));
     terminal.enter("again");
