@@ -160,11 +160,8 @@ impl Live {
     /// dropped) and gives the session back; it fails where what happens can't be recorded, and
     /// opening the session again goes on from what was.
     ///
-    /// A question that nobody answers within `patience` is denied; `None` waits for ever.
     pub fn start(
         session: Session,
-        clock: Arc<dyn Clock>,
-        patience: Option<Duration>,
     ) -> (Self, impl Future<Output = Result<Session, Error>> + Send) {
         let (wishes, inbox) = mpsc::channel(WISHES);
         let question = session.question();
@@ -193,8 +190,6 @@ impl Live {
             shared: Arc::clone(&shared),
             inbox,
             clock,
-            patience,
-            asked: None,
             leaving: false,
         };
         (Self { shared, wishes }, driver.drive())
@@ -306,9 +301,6 @@ struct Driver {
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Wish>,
     clock: Arc<dyn Clock>,
-    patience: Option<Duration>,
-    /// The open round of asking, and when patience with it ends.
-    asked: Option<(CycleId, Duration)>,
     leaving: bool,
 }
 
@@ -325,7 +317,7 @@ impl Drop for Ended {
 enum Stir {
     Wish(Option<Wish>),
     Queue,
-    Impatience(CycleId),
+    Impatience,
 }
 
 impl Driver {
@@ -385,29 +377,16 @@ impl Driver {
         });
     }
 
-    /// How long this question may still stand; it isn't asked anew by whatever happens meanwhile.
-    fn patience_left(&mut self, asked: CycleId) -> Option<Duration> {
-        let patience = self.patience?;
-        let now = self.clock.monotonic();
-        match self.asked {
-            Some((cycle_id, ends)) if cycle_id == asked => Some(ends.saturating_sub(now)),
-            _ => {
-                self.asked = Some((asked, now + patience));
-                Some(patience)
-            }
-        }
-    }
-
     /// Waits for something to do, and does it unless it is the queue's.
     async fn stand(&mut self, asked: Option<CycleId>) -> Result<(), Error> {
-        let impatience = match asked.and_then(|asked| self.patience_left(asked)) {
+        let impatience = match self.session.patience_left() {
             Some(left) => self.clock.sleep(left),
             None => Box::pin(futures::future::pending()),
         };
         let stir = tokio::select! {
             wish = self.inbox.recv() => Stir::Wish(wish),
             () = self.shared.stirred.notified() => Stir::Queue,
-            () = impatience => asked.map_or(Stir::Queue, Stir::Impatience),
+            () = impatience => Stir::Impatience,
         };
         match stir {
             Stir::Queue => Ok(()),
@@ -457,16 +436,8 @@ impl Driver {
                 }
                 Ok(())
             }
-            Stir::Impatience(cycle_id) => {
-                let items = self.session.waiting();
-                let deny = |item: &ApprovalItem| Answer {
-                    feedback: "nobody answered in time".to_owned(),
-                    ..Answer::new(item.call_id, false)
-                };
-                let answers = items.iter().map(deny).collect();
-                self.session.decide(cycle_id, TIMEOUT, answers).await?;
-                self.turn().await
-            }
+            // The turn denies what has stood for too long.
+            Stir::Impatience => self.turn().await,
         }
     }
 

@@ -434,6 +434,19 @@ impl Session {
         }
     }
 
+    /// How long the open question may still stand; `None` where there is none, or it may for ever.
+    /// Its age counts from when it was asked, in whichever process that was.
+    #[must_use]
+    pub fn patience_left(&self) -> Option<Duration> {
+        let patience = self.parts.patience?;
+        let asked_at = self.journal.read(|state| {
+            let open = state.open_calls().filter(|call| call.answer.is_none());
+            let asked = open.filter(|call| call.asked.is_some());
+            asked.map(|call| call.asked_at).min()
+        })?;
+        Some(patience.saturating_sub(self.parts.clock.now().since(asked_at)))
+    }
+
     /// Denies what has been asked for too long; whether there was any.
     fn expire(&self) -> bool {
         let Some(patience) = self.parts.patience else {

@@ -3,12 +3,16 @@
 
 use castellan_core::text::plain;
 
-/// Whether a letter changes how its neighbours are read, or stands unseen between them.
-const fn is_hidden(letter: char) -> bool {
+/// Whether a letter changes how its neighbours are read, stands unseen between them, or looks like a
+/// blank that separates words and is none.
+fn is_hidden(letter: char) -> bool {
     is_reordering(letter)
+        || (letter.is_whitespace() && !letter.is_ascii())
         || matches!(letter,
-            '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}'
+            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 const fn is_reordering(letter: char) -> bool {
@@ -67,6 +71,15 @@ mod tests {
             exact("rm \u{1b}[2K x\u{200b}y\u{202e}\r"),
             "rm \\u{1b}[2K x\\u{200b}y\\u{202e}\\r"
         );
+        for letter in [
+            '\u{a0}', '\u{200d}', '\u{3000}', '\u{3164}', '\u{fe0f}', '\u{2800}',
+        ] {
+            assert!(
+                exact(&format!("a{letter}b")).starts_with("a\\u{"),
+                "{letter:?}"
+            );
+        }
+        assert_eq!(exact("echo grün 日本 é"), "echo grün 日本 é");
     }
 
     proptest! {

@@ -139,7 +139,7 @@ mod tests {
             used: Some(4_096),
             window: Some(32_768),
             sandbox: "none".into(),
-            folder: "~/work/castellan".into(),
+            folder: "~/src/castellan".into(),
             session: Some("ws_0195f3c2aa7b7c0d8e9f".into()),
             queued: 2,
         }
@@ -150,11 +150,11 @@ mod tests {
         let row = |width| status().row(width).paint(Looks::Bare);
         assert_eq!(
             row(100),
-            "qwen3-coder · 2 queued · context 12% · sandbox none · ~/work/castellan · ws_0195f3c2aa7b"
+            "qwen3-coder · 2 queued · context 12% · sandbox none · ~/src/castellan · ws_0195f3c2aa7b"
         );
         assert_eq!(
             row(70),
-            "qwen3-coder · 2 queued · context 12% · sandbox none · ~/work/castellan"
+            "qwen3-coder · 2 queued · context 12% · sandbox none · ~/src/castellan"
         );
         assert_eq!(row(40), "qwen3-coder · 2 queued · context 12%");
         assert_eq!(row(6), "qwen3…");

@@ -632,13 +632,14 @@ impl Repl {
             Answered::Answers(answers) => {
                 let Some(session) = &self.open else { return };
                 let decided = session.live.decide(open.cycle_id, SURFACE, answers).await;
+                // What was not taken leaves the question open.
+                asked.answered = decided.is_ok();
                 if let Err(refusal) = decided {
                     done.extend(
                         self.story
                             .note(Tone::Warn, &format!("! {}", refused(refusal).text())),
                     );
                 }
-                asked.answered = true;
             }
         }
     }
