@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
-use castellan_core::{CancelSource, Clock, CycleId, ModelError, PictureRef, Recorded, SessionId};
-use castellan_gate::gate::TIMEOUT;
+use castellan_core::{CancelSource, CycleId, ModelError, PictureRef, Recorded, SessionId};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::error::Error;
@@ -159,10 +158,7 @@ impl Live {
     /// ends once the session is left (by [`leave`](Self::leave), or when the last handle is
     /// dropped) and gives the session back; it fails where what happens can't be recorded, and
     /// opening the session again goes on from what was.
-    ///
-    pub fn start(
-        session: Session,
-    ) -> (Self, impl Future<Output = Result<Session, Error>> + Send) {
+    pub fn start(session: Session) -> (Self, impl Future<Output = Result<Session, Error>> + Send) {
         let (wishes, inbox) = mpsc::channel(WISHES);
         let question = session.question();
         let standing = Standing {
@@ -189,7 +185,6 @@ impl Live {
             session,
             shared: Arc::clone(&shared),
             inbox,
-            clock,
             leaving: false,
         };
         (Self { shared, wishes }, driver.drive())
@@ -300,7 +295,6 @@ struct Driver {
     session: Session,
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Wish>,
-    clock: Arc<dyn Clock>,
     leaving: bool,
 }
 
@@ -331,9 +325,11 @@ impl Driver {
         while !self.leaving {
             let question = self.session.question();
             let stopped = lock(&self.shared.stop).token().is_cancelled();
+            let overdue = self.session.patience_left() == Some(Duration::ZERO);
             match &question {
-                // Stopping a turn that waits closes what it asked.
-                Some(_) if stopped => self.turn().await?,
+                // Stopping a turn that waits closes what it asked, and so does the turn itself with
+                // what has stood for too long.
+                Some(_) if stopped || overdue => self.turn().await?,
                 Some(question) => {
                     self.show(Activity::Waiting, Some(question.clone()));
                     self.stand(Some(question.cycle_id)).await?;
@@ -380,7 +376,7 @@ impl Driver {
     /// Waits for something to do, and does it unless it is the queue's.
     async fn stand(&mut self, asked: Option<CycleId>) -> Result<(), Error> {
         let impatience = match self.session.patience_left() {
-            Some(left) => self.clock.sleep(left),
+            Some(left) => self.session.parts.clock.sleep(left),
             None => Box::pin(futures::future::pending()),
         };
         let stir = tokio::select! {
@@ -389,7 +385,7 @@ impl Driver {
             () = impatience => Stir::Impatience,
         };
         match stir {
-            Stir::Queue => Ok(()),
+            Stir::Queue | Stir::Impatience => Ok(()),
             Stir::Wish(None | Some(Wish::Leave)) => {
                 self.leaving = true;
                 Ok(())
@@ -436,8 +432,6 @@ impl Driver {
                 }
                 Ok(())
             }
-            // The turn denies what has stood for too long.
-            Stir::Impatience => self.turn().await,
         }
     }
 

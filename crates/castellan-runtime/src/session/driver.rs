@@ -449,29 +449,20 @@ impl Session {
 
     /// Denies what has been asked for too long; whether there was any.
     fn expire(&self) -> bool {
-        let Some(patience) = self.parts.patience else {
+        if self.patience_left() != Some(Duration::ZERO) {
+            return false;
+        }
+        let Some(question) = self.question() else {
             return false;
         };
-        let patience = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
-        let latest = self.parts.clock.now().0.saturating_sub(patience);
-        let expired: Vec<(CycleId, CallId)> = self.journal.read(|state| {
-            state
-                .open_calls()
-                .filter(|call| call.answer.is_none() && call.asked_at.0 <= latest)
-                .filter_map(|call| Some((call.asked.as_ref()?.cycle_id, call.issued.call_id)))
-                .collect()
-        });
-        let Some((cycle_id, _)) = expired.first().copied() else {
-            return false;
-        };
-        let deny = |(_, call_id): &(CycleId, CallId)| Answer {
+        let deny = |item: &ApprovalItem| Answer {
             feedback: "nobody answered in time".to_owned(),
-            ..Answer::new(*call_id, false)
+            ..Answer::new(item.call_id, false)
         };
         self.journal.note(Event::ApprovalResolved {
-            cycle_id,
+            cycle_id: question.cycle_id,
             by: TIMEOUT.to_owned(),
-            answers: expired.iter().map(deny).collect(),
+            answers: question.items.iter().map(deny).collect(),
         });
         true
     }

@@ -19,8 +19,8 @@ struct Running {
     driver: JoinSet<Result<Session, Error>>,
 }
 
-fn start(world: &World, session: Session, patience: Option<Duration>) -> Running {
-    let (live, drive) = Live::start(session, Arc::clone(&world.parts.clock), patience);
+fn start(session: Session) -> Running {
+    let (live, drive) = Live::start(session);
     let mut driver = JoinSet::new();
     driver.spawn(drive);
     Running { live, driver }
@@ -77,7 +77,7 @@ fn asking(model: Arc<FunctionModel>) -> World {
 #[tokio::test]
 async fn what_is_said_while_a_turn_is_under_way_is_said_afterwards_in_order() {
     let world = asking(acts());
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("first").unwrap();
     let question = running.asked().await;
     running.live.say("second").unwrap();
@@ -107,7 +107,7 @@ async fn what_is_said_while_a_turn_is_under_way_is_said_afterwards_in_order() {
 #[tokio::test]
 async fn the_first_answer_wins_and_the_second_is_told_so() {
     let world = asking(acts());
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("go").unwrap();
     let Question { cycle_id, items } = running.asked().await;
     let other = running.live.clone();
@@ -130,12 +130,12 @@ async fn the_first_answer_wins_and_the_second_is_told_so() {
 #[tokio::test]
 async fn a_question_of_a_stored_session_is_open_again_for_whoever_comes() {
     let world = asking(acts());
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("go").unwrap();
     let asked = running.asked().await;
     let id = running.live.id();
     drop(running.left().await);
-    let again = start(&world, world.open(id).await, None);
+    let again = start(world.open(id).await);
     assert_eq!(again.asked().await, asked);
     let yes = vec![Answer::new(asked.items[0].call_id, true)];
     again.live.decide(asked.cycle_id, "b", yes).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_stop_ends_the_turn_and_gives_back_what_was_queued() {
         _ => says("done"),
     });
     let world = World::new(model);
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("go").unwrap();
     running
         .until(|standing| standing.activity == Activity::Running)
@@ -168,7 +168,7 @@ async fn a_stop_ends_the_turn_and_gives_back_what_was_queued() {
 #[tokio::test]
 async fn a_stop_closes_an_open_question() {
     let world = asking(acts());
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("go").unwrap();
     let question = running.asked().await;
     assert!(running.live.stop().is_empty());
@@ -192,7 +192,7 @@ async fn a_turn_that_failed_is_taken_up_again() {
         }
     });
     let world = World::new(model);
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     assert!(matches!(
         running.live.take_up().await,
         Err(Refusal::Session(Error::NothingToDo(_)))
@@ -216,7 +216,8 @@ async fn a_question_nobody_answers_in_time_is_denied() {
     let mut world = asking(acts());
     let clock = Arc::new(ManualClock::new());
     world.parts.clock = Arc::clone(&clock) as _;
-    let running = start(&world, world.begin(), Some(Duration::from_secs(60)));
+    world.parts.patience = Some(Duration::from_secs(60));
+    let running = start(world.begin());
     running.live.say("go").unwrap();
     running.asked().await;
     clock.slept(1).await;
@@ -230,7 +231,7 @@ async fn a_question_nobody_answers_in_time_is_denied() {
 #[tokio::test]
 async fn leaving_in_mid_turn_stops_it_and_gives_the_session_back() {
     let world = World::new(FunctionModel::new(|_| Err(error(HANGS))));
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("go").unwrap();
     running
         .until(|standing| standing.activity == Activity::Running)
@@ -245,7 +246,7 @@ async fn leaving_in_mid_turn_stops_it_and_gives_the_session_back() {
 #[tokio::test]
 async fn the_queue_has_an_end() {
     let world = asking(acts());
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("go").unwrap();
     running.asked().await;
     for _ in 0..QUEUE_LIMIT {
@@ -263,7 +264,7 @@ async fn everyone_in_the_audience_sees_every_event_until_they_part() {
     audience.join(Arc::clone(&stays) as _);
     audience.join(Arc::clone(&gone));
     world.parts.watcher = Arc::clone(&audience) as _;
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("one").unwrap();
     running.over().await;
     assert_eq!(*stays.0.lock().unwrap(), *goes.0.lock().unwrap());
@@ -290,7 +291,7 @@ fn long_answers() -> Arc<FunctionModel> {
 #[tokio::test]
 async fn a_compaction_is_stopped_like_a_turn_and_nothing_else_is_done_meanwhile() {
     let world = World::new(long_answers());
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     for text in ["one", "two", "three"] {
         running.live.say(text.to_owned()).unwrap();
     }
@@ -322,7 +323,7 @@ async fn a_compaction_is_stopped_like_a_turn_and_nothing_else_is_done_meanwhile(
 #[tokio::test]
 async fn a_question_comes_before_a_compaction() {
     let world = asking(acts());
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     running.live.say("go".to_owned()).unwrap();
     running.asked().await;
     assert!(matches!(
@@ -343,7 +344,7 @@ async fn what_is_said_right_after_a_stop_is_said() {
             }
         });
         let world = World::new(model);
-        let running = start(&world, world.begin(), None);
+        let running = start(world.begin());
         running.live.say("go".to_owned()).unwrap();
         drop(running.live.stop());
         running.live.say("again".to_owned()).unwrap();
@@ -359,7 +360,8 @@ async fn queueing_does_not_give_a_question_more_time() {
     let mut world = asking(acts());
     let clock = Arc::new(ManualClock::new());
     world.parts.clock = Arc::clone(&clock) as _;
-    let running = start(&world, world.begin(), Some(Duration::from_secs(60)));
+    world.parts.patience = Some(Duration::from_secs(60));
+    let running = start(world.begin());
     running.live.say("go".to_owned()).unwrap();
     running.asked().await;
     clock.slept(1).await;
@@ -377,7 +379,7 @@ async fn queueing_does_not_give_a_question_more_time() {
 #[tokio::test]
 async fn whoever_holds_a_handle_learns_that_the_driver_was_dropped() {
     let world = World::new(FunctionModel::new(|_| Err(error(HANGS))));
-    let mut running = start(&world, world.begin(), None);
+    let mut running = start(world.begin());
     running.live.say("go".to_owned()).unwrap();
     running
         .until(|standing| standing.activity == Activity::Running)
@@ -413,7 +415,7 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         _ => says("done"),
     });
     let world = asking(model);
-    let running = start(&world, world.begin(), None);
+    let running = start(world.begin());
     let id = running.live.id();
     let mut hands = JoinSet::new();
     for hand in 0..HANDS {

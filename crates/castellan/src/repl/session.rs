@@ -135,7 +135,7 @@ impl Repl {
 
     fn drive(&mut self, session: Session) -> Live {
         let album = session.album();
-        let (live, drive) = Live::start(session, Arc::clone(&self.world.clock), None);
+        let (live, drive) = Live::start(session);
         let mut driver = JoinSet::new();
         driver.spawn(drive);
         self.open = Some(Open {
