@@ -107,6 +107,8 @@ pub enum ModelEvent {
     Reasoning(String),
     /// What arrived so far is void: the request failed and is made again after a pause.
     Restart {
+        /// What kind of failure it was.
+        code: ErrorCode,
         /// What went wrong.
         reason: String,
         /// How long until the next try, in milliseconds.

@@ -57,13 +57,13 @@ pub struct Standing {
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// As many messages as may are waiting already.
-    #[error("{QUEUE_LIMIT} messages wait already")]
+    #[error("{QUEUE_LIMIT} messages wait already; say this one again once some are answered")]
     Full,
     /// The session does something that leaves no room for it.
-    #[error("the session is busy")]
+    #[error("the session is busy; stop the turn, or answer its question, and ask again")]
     Busy,
     /// The session has been left.
-    #[error("the session has been left")]
+    #[error("the session has been left; what is stored can be resumed")]
     Left,
     /// What the session says of it.
     #[error(transparent)]
@@ -408,25 +408,21 @@ impl Driver {
                 }
                 Ok(())
             }
-            Stir::Wish(Some(Wish::Compact(focus, reply))) => {
-                let compacted = match asked {
-                    // The question comes first.
-                    Some(_) => Err(Refusal::Busy),
-                    None => self.compact(focus).await,
-                };
-                // What can't be recorded ends the driver; anything else is for whoever asked.
-                let broken =
-                    matches!(&compacted, Err(Refusal::Session(error)) if error.is_lasting());
-                drop(reply.send(compacted));
-                if broken {
-                    self.leaving = true;
+            Stir::Wish(Some(Wish::Compact(focus, reply))) => match asked {
+                // The question comes first.
+                Some(_) => {
+                    drop(reply.send(Err(Refusal::Busy)));
+                    Ok(())
                 }
-                Ok(())
-            }
+                None => {
+                    let compacted = self.compact(focus).await;
+                    tell(reply, compacted)
+                }
+            },
             Stir::Wish(Some(Wish::Decide(cycle_id, by, answers, reply))) => {
                 let decided = self.session.decide(cycle_id, &by, answers).await;
                 let go = decided.is_ok() && self.session.question().is_none();
-                drop(reply.send(decided.map_err(Refusal::Session)));
+                tell(reply, decided)?;
                 if go {
                     self.turn().await?;
                 }
@@ -449,14 +445,25 @@ impl Driver {
         Ok(())
     }
 
-    async fn compact(&mut self, focus: Option<String>) -> Result<Compacted, Refusal> {
+    async fn compact(&mut self, focus: Option<String>) -> Result<Compacted, Error> {
         *lock(&self.shared.stop) = CancelSource::new();
         self.show(Activity::Running, None);
         let cancel = lock(&self.shared.stop).token();
         let compaction = self.session.compact(focus, cancel);
-        attend(compaction, &self.shared, &mut self.inbox, &mut self.leaving)
-            .await
-            .map_err(Refusal::Session)
+        attend(compaction, &self.shared, &mut self.inbox, &mut self.leaving).await
+    }
+}
+
+/// Tells whoever asked how it went. What can't be recorded ends the driver instead, which says so to
+/// everybody; anything else is for whoever asked.
+fn tell<T>(reply: Reply<T>, done: Result<T, Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.is_lasting() => Err(error),
+        done => {
+            // Whoever asked may be gone.
+            drop(reply.send(done.map_err(Refusal::Session)));
+            Ok(())
+        }
     }
 }
 

@@ -184,6 +184,7 @@ impl Inner {
                     let jitter = retry::jitter(&*self.ids);
                     let wait = retry::wait(tries, asked, self.settings.longest_wait, jitter);
                     let restart = ModelEvent::Restart {
+                        code: failure.error.code,
                         reason: failure.error.message,
                         wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
                     };

@@ -33,7 +33,8 @@ impl Session {
             });
         }
         let request = self.request();
-        if let Some(pressure) = self.pressure(&request) {
+        let sized = Sized::of(&request);
+        if let Some(pressure) = self.pressure(sized) {
             match self.squeeze(pressure, None, cancel).await? {
                 Squeezed::Done(_) => return Ok(None),
                 Squeezed::Stopped => return self.cancelled().await.map(Some),
@@ -41,9 +42,7 @@ impl Session {
                 Squeezed::Nothing => {}
             }
         }
-        let size = token::size(&request.messages, &request.tools);
-        let sized = Sized::of(&request, size);
-        self.on_record(&request, size, Purpose::Turn).await?;
+        self.on_record(&request, sized.whole, Purpose::Turn).await?;
         self.activity(Activity::Thinking);
         match self.ask(request, cancel).await {
             Ok(()) => Ok(None),
@@ -129,14 +128,15 @@ impl Session {
             match event {
                 Some(Ok(ModelEvent::Text(text))) => pass(Event::Content { text }),
                 Some(Ok(ModelEvent::Reasoning(text))) => pass(Event::Reasoning { text }),
-                Some(Ok(ModelEvent::Restart { reason, wait_ms })) => {
+                Some(Ok(ModelEvent::Restart {
+                    code,
+                    reason,
+                    wait_ms,
+                })) => {
                     pass(Event::StreamEnd { complete: false });
                     let wait = wait_ms.div_ceil(1000);
                     let message = format!("{reason}; trying again in {wait} s");
-                    self.journal.pass(Event::Error {
-                        code: ErrorCode::ModelUnreachable,
-                        message,
-                    });
+                    self.journal.pass(Event::Error { code, message });
                 }
                 Some(Ok(ModelEvent::Reply(complete))) => reply = Some(complete),
                 Some(Err(error)) => {
@@ -208,10 +208,10 @@ pub(super) struct Sized {
 }
 
 impl Sized {
-    pub(super) fn of(request: &ModelRequest, whole: u64) -> Self {
+    pub(super) fn of(request: &ModelRequest) -> Self {
         let system = request.messages.get(..1).unwrap_or_default();
         Self {
-            whole,
+            whole: token::size(&request.messages, &request.tools),
             fixed: token::size(system, &request.tools),
         }
     }

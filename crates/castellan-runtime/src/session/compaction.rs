@@ -4,7 +4,7 @@
 use castellan_core::event::{CompactionCause, Purpose, Summarizer};
 use castellan_core::model::{Overflow, Usage};
 use castellan_core::token::Ratio;
-use castellan_core::{Cancel, ErrorCode, Event, ModelRequest, Recorded, token};
+use castellan_core::{Cancel, ErrorCode, Event, Recorded, token};
 use castellan_gate::Recorder as _;
 
 use super::asking::{Shown, Sized};
@@ -156,7 +156,7 @@ impl Session {
         let focus = focus.map(|focus| self.parts.gate.redact(focus.trim().to_owned()));
         let focus = focus.filter(|focus| !focus.is_empty());
         let request = self.request();
-        let sized = Sized::of(&request, token::size(&request.messages, &request.tools));
+        let sized = Sized::of(&request);
         let (ratio, window) = self
             .journal
             .read(|state| (state.ratio(), self.window(state)));
@@ -179,11 +179,10 @@ impl Session {
 
     /// The pressure the next request is under; `None` where it fits, or where it is to be tried
     /// anyway.
-    pub(super) fn pressure(&self, request: &ModelRequest) -> Option<Pressure> {
+    pub(super) fn pressure(&self, sized: Sized) -> Option<Pressure> {
         self.journal.read(|state| {
             let window = self.window(state).filter(|_| state.squeezes < TRIES)?;
             let ratio = state.ratio();
-            let sized = Sized::of(request, token::size(&request.messages, &request.tools));
             if ratio.tokens(sized.whole) <= room(window, self.parts.compact_at) {
                 return None;
             }

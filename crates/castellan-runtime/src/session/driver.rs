@@ -193,12 +193,8 @@ impl Session {
     #[must_use]
     pub fn waiting(&self) -> Vec<ApprovalItem> {
         self.journal.read(|state| {
-            state
-                .open_calls()
-                .filter(|call| call.answer.is_none())
-                .filter_map(|call| call.asked.as_ref())
-                .map(|asked| asked.item.clone())
-                .collect()
+            let undecided = state.undecided();
+            undecided.map(|(asked, _)| asked.item.clone()).collect()
         })
     }
 
@@ -368,11 +364,8 @@ impl Session {
     /// The round of asking that is open now.
     #[must_use]
     pub fn open_question(&self) -> Option<CycleId> {
-        self.journal.read(|state| {
-            let mut open = state.open_calls().filter(|call| call.answer.is_none());
-            open.find_map(|call| call.asked.as_ref())
-                .map(|asked| asked.cycle_id)
-        })
+        self.journal
+            .read(|state| state.undecided().next().map(|(asked, _)| asked.cycle_id))
     }
 
     /// Takes up a turn that ended before it was done, by a failure, a limit or a cancel.
@@ -439,11 +432,9 @@ impl Session {
     #[must_use]
     pub fn patience_left(&self) -> Option<Duration> {
         let patience = self.parts.patience?;
-        let asked_at = self.journal.read(|state| {
-            let open = state.open_calls().filter(|call| call.answer.is_none());
-            let asked = open.filter(|call| call.asked.is_some());
-            asked.map(|call| call.asked_at).min()
-        })?;
+        let asked_at = self
+            .journal
+            .read(|state| state.undecided().map(|(_, at)| at).min())?;
         Some(patience.saturating_sub(self.parts.clock.now().since(asked_at)))
     }
 

@@ -33,6 +33,10 @@ impl Sight {
                 caption.push_str("; it can't be shown to this model, which takes no pictures");
                 continue;
             }
+            if picture.bytes > SHOWN_BYTES {
+                caption.push_str("; not shown, since it is too large for a request");
+                continue;
+            }
             if shown >= SHOWN || bytes + picture.bytes > SHOWN_BYTES {
                 caption.push_str("; no longer shown, since newer ones take its place");
                 continue;

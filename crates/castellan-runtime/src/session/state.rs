@@ -490,6 +490,12 @@ impl State {
         }
     }
 
+    /// What somebody was asked and has not answered, with when that was.
+    pub fn undecided(&self) -> impl Iterator<Item = (&Asked, Timestamp)> {
+        let open = self.open_calls().filter(|call| call.answer.is_none());
+        open.filter_map(|call| Some((call.asked.as_ref()?, call.asked_at)))
+    }
+
     /// Calls of the model's last answer that have no result.
     pub fn open_calls(&self) -> impl Iterator<Item = &CallState> {
         let mut spoken = self

@@ -488,3 +488,25 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
     ended.sort();
     assert_eq!(made, ended, "every call has exactly one result");
 }
+
+#[tokio::test]
+async fn an_answer_that_can_not_be_stored_ends_the_driver_and_everybody_learns_it() {
+    let world = asking(acts());
+    let mut running = start(world.begin());
+    running.live.say("go").unwrap();
+    let question = running.asked().await;
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON events WHEN NEW.kind = 'approval_resolved'
+                  BEGIN SELECT RAISE(ABORT, 'the disk is on fire'); END";
+    let write = world.parts.store.write(move |tx| tx.execute(refuse, &[]));
+    write.await.unwrap();
+    let yes = vec![Answer::new(question.items[0].call_id, true)];
+    let decided = running
+        .live
+        .decide(question.cycle_id, "terminal", yes)
+        .await;
+    assert!(matches!(decided, Err(Refusal::Left)), "{decided:?}");
+    assert!(running.until(|standing| standing.left).await.left);
+    let ended = running.driver.join_next().await.unwrap().unwrap();
+    assert!(matches!(ended, Err(Error::Gate(_) | Error::Store(_))));
+    assert!(world.done().is_empty());
+}
