@@ -227,6 +227,44 @@ pub enum Decision {
     Deny,
 }
 
+/// How much a message of a tool matters, in the words of syslog (RFC 5424).
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// For whoever looks for a fault.
+    Debug,
+    /// How things go.
+    Info,
+    /// Normal and worth knowing.
+    Notice,
+    /// Something may be wrong.
+    Warning,
+    /// Something failed.
+    Error,
+    /// Something that much depends on failed.
+    Critical,
+    /// Somebody must act at once.
+    Alert,
+    /// Nothing works.
+    Emergency,
+}
+
+/// What was done with a proposal to change the harness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MutationAction {
+    /// It was made.
+    Proposed,
+    /// It was accepted and holds from now on.
+    Accepted,
+    /// It was rejected.
+    Rejected,
+    /// An earlier version of the harness holds again.
+    RolledBack,
+}
+
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature serde calls"
@@ -379,6 +417,90 @@ pub enum Event {
         /// More of it.
         text: String,
     },
+    /// How far a running call has come. Passes by.
+    ToolProgress {
+        /// The call.
+        call_id: CallId,
+        /// How much is done, in units of the tool's choosing.
+        done: u64,
+        /// How much there is, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total: Option<u64>,
+        /// What it does now; may be empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        message: String,
+    },
+    /// What a running call has to say to whoever watches over tools. Passes by.
+    ToolLog {
+        /// The call.
+        call_id: CallId,
+        /// How much it matters.
+        level: LogLevel,
+        /// What it says.
+        message: String,
+    },
+    /// A client of the MCP server, or an episode, looks around in the catalog by this call.
+    McpDiscovery {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: String,
+        /// The arguments as they were sent, marked secrets concealed.
+        args: Value,
+    },
+    /// A client of the MCP server, or an episode, makes this call.
+    McpTool {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: String,
+        /// The arguments as they were sent, marked secrets concealed.
+        args: Value,
+    },
+    /// The part of the harness that may evolve was, or is to be, changed.
+    Mutation {
+        /// What was done.
+        action: MutationAction,
+        /// The proposal; absent for a rollback.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        proposal: Option<String>,
+        /// The version that holds now, or that the proposal is made against.
+        version: u64,
+        /// How far the harness has moved, from 0 (not at all) to 1.
+        drift: f64,
+        /// Why.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
+    /// An episode began.
+    EpisodeStart {
+        /// What is to be reached.
+        goal: String,
+        /// What acts.
+        plugin: String,
+        /// What its ids and its chances come from.
+        seed: u64,
+        /// The version of this program.
+        version: String,
+        /// What else decides how it goes, so that it can be run again.
+        settings: Value,
+    },
+    /// What the plugin of an episode is shown.
+    Observation {
+        /// Which step follows, from 1.
+        step: u64,
+        /// What it is shown.
+        observation: Value,
+    },
+    /// An episode is over.
+    EpisodeEnd {
+        /// Whether the goal was reached.
+        reached: bool,
+        /// How many steps it took.
+        steps: u64,
+        /// Why it is over.
+        reason: String,
+    },
     /// A call is over.
     ToolResult {
         /// The call.
@@ -493,6 +615,14 @@ impl Event {
             Self::ApproveRequest { .. } => "approve_request",
             Self::ApprovalResolved { .. } => "approval_resolved",
             Self::ToolOutputChunk { .. } => "tool_output_chunk",
+            Self::ToolProgress { .. } => "tool_progress",
+            Self::ToolLog { .. } => "tool_log",
+            Self::McpDiscovery { .. } => "mcp_discovery",
+            Self::McpTool { .. } => "mcp_tool",
+            Self::Mutation { .. } => "mutation",
+            Self::EpisodeStart { .. } => "episode_start",
+            Self::Observation { .. } => "observation",
+            Self::EpisodeEnd { .. } => "episode_end",
             Self::ToolResult { .. } => "tool_result",
             Self::Compaction { .. } => "compaction",
             Self::Status { .. } => "status",
@@ -516,6 +646,12 @@ impl Event {
             | Self::ApproveRequest { .. }
             | Self::ApprovalResolved { .. }
             | Self::ToolResult { .. }
+            | Self::McpDiscovery { .. }
+            | Self::McpTool { .. }
+            | Self::Mutation { .. }
+            | Self::EpisodeStart { .. }
+            | Self::Observation { .. }
+            | Self::EpisodeEnd { .. }
             | Self::Compaction { .. }
             | Self::Error { .. } => true,
             Self::StateChange { state, .. } => matches!(state, State::Idle),
@@ -523,6 +659,8 @@ impl Event {
             | Self::Content { .. }
             | Self::StreamEnd { .. }
             | Self::ToolOutputChunk { .. }
+            | Self::ToolProgress { .. }
+            | Self::ToolLog { .. }
             | Self::Status { .. }
             | Self::SessionEnd { .. } => false,
         }

@@ -11,6 +11,7 @@
 //! (who asks).
 
 pub mod arguments;
+pub mod block;
 pub mod bm25;
 pub mod caller;
 pub mod cancel;
@@ -32,6 +33,7 @@ pub mod time;
 pub mod token;
 pub mod tool;
 
+pub use block::Block;
 pub use caller::{Caller, Capability, Principal, Principals, Surface};
 pub use cancel::{Cancel, CancelSource};
 pub use code::ErrorCode;

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::cancel::Cancel;
+use crate::event::LogLevel;
 use crate::tool::{SessionEffect, SessionView};
 
 /// Where a running call reports to.
@@ -16,6 +17,9 @@ pub trait Progress: Send + Sync {
 
     /// How far the work has come, in units of the tool's choosing; `total` where it is known.
     fn advance(&self, done: u64, total: Option<u64>, message: &str);
+
+    /// Something for whoever watches over tools.
+    fn log(&self, level: LogLevel, message: &str);
 }
 
 /// Where the whole of an output goes that is too long for its outcome.
@@ -64,6 +68,8 @@ impl Progress for Unwatched {
     fn output(&self, _text: &str) {}
 
     fn advance(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+
+    fn log(&self, _level: LogLevel, _message: &str) {}
 }
 
 /// What a person did with a question.

@@ -20,8 +20,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::caller::Surface;
+use crate::block::Block;
+use crate::caller::{Caller, Surface};
 use crate::cancel::Cancel;
+use crate::event::Event;
 use crate::id::{CallId, SessionId};
 use crate::model::Model;
 use crate::outcome::Outcome;
@@ -408,6 +410,8 @@ impl Left {
 pub struct CallContext {
     /// The call's id.
     pub call_id: CallId,
+    /// Who makes it.
+    pub caller: Caller,
     /// The session as it was when the call was inspected.
     pub view: Arc<SessionView>,
     /// Resolves when the call should stop. It has a second to do so.
@@ -445,6 +449,11 @@ pub struct Report {
     pub session: Vec<SessionEffect>,
     /// Pictures for a model that sees; the outcome says in words what they are.
     pub pictures: Vec<Picture>,
+    /// What belongs to the result and is neither words nor a picture, for surfaces that can carry
+    /// it. The outcome says in words what it is; nothing of it is recorded.
+    pub blocks: Vec<Block>,
+    /// Events that tell more of what it did, recorded with its result.
+    pub events: Vec<Event>,
 }
 
 impl From<Outcome> for Report {
@@ -453,6 +462,8 @@ impl From<Outcome> for Report {
             outcome,
             session: Vec::new(),
             pictures: Vec::new(),
+            blocks: Vec::new(),
+            events: Vec::new(),
         }
     }
 }

@@ -244,6 +244,7 @@ impl<'a> Desk<'a> {
             .unwrap_or(gate.settings.timeout);
         let context = CallContext {
             call_id,
+            caller: self.caller.clone(),
             view: Arc::clone(&self.batch.view),
             cancel: self.batch.cancel.clone(),
             progress: Arc::clone(&output) as _,
@@ -284,6 +285,8 @@ impl<'a> Desk<'a> {
             outcome,
             session,
             pictures,
+            blocks,
+            events,
         } = ended.report;
         let (is_error, effect, code) = (outcome.is_error(), outcome.effect(), outcome.code());
         let word = outcome.word();
@@ -328,6 +331,12 @@ impl<'a> Desk<'a> {
                 },
             );
             self.batch.recorder.audit(row);
+        }
+        for event in events {
+            self.batch.recorder.note(event);
+        }
+        if !blocks.is_empty() {
+            self.batch.recorder.blocks(call_id, blocks);
         }
         self.batch.recorder.note(Event::ToolResult {
             call_id,

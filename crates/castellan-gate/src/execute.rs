@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use castellan_core::event::LogLevel;
 use castellan_core::outcome::Retry;
 use castellan_core::port::Progress;
 use castellan_core::secret::{RedactedStream, Redaction};
@@ -200,6 +201,7 @@ pub(crate) struct LiveOutput {
     call_id: CallId,
     recorder: Arc<dyn Recorder>,
     limit: usize,
+    redaction: Redaction,
     state: Mutex<Live>,
 }
 
@@ -218,7 +220,7 @@ impl LiveOutput {
         limit: usize,
     ) -> Self {
         let state = Live {
-            redacted: RedactedStream::new(redaction),
+            redacted: RedactedStream::new(redaction.clone()),
             waiting: String::new(),
             shown: 0,
             closed: false,
@@ -227,6 +229,7 @@ impl LiveOutput {
             call_id,
             recorder,
             limit,
+            redaction,
             state: Mutex::new(state),
         }
     }
@@ -248,6 +251,15 @@ impl LiveOutput {
         text.push_str(&live.redacted.finish());
         self.show(&mut live, &text);
         live.closed = true;
+    }
+
+    /// Shows an event with a message, unless the call is over.
+    fn pass(&self, event: impl FnOnce(CallId, String) -> Event, message: &str) {
+        let live = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !live.closed {
+            let message = self.redaction.apply(plain(message));
+            self.recorder.pass(event(self.call_id, message));
+        }
     }
 
     fn show(&self, live: &mut Live, text: &str) {
@@ -280,9 +292,26 @@ impl Progress for LiveOutput {
         }
     }
 
-    fn advance(&self, _done: u64, _total: Option<u64>, message: &str) {
-        if !message.is_empty() {
-            self.output(&format!("{message}\n"));
-        }
+    fn advance(&self, done: u64, total: Option<u64>, message: &str) {
+        self.pass(
+            |call_id, message| Event::ToolProgress {
+                call_id,
+                done,
+                total,
+                message,
+            },
+            message,
+        );
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.pass(
+            |call_id, message| Event::ToolLog {
+                call_id,
+                level,
+                message,
+            },
+            message,
+        );
     }
 }

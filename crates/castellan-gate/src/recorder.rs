@@ -1,6 +1,6 @@
 //! The port through which the gate tells what happens.
 
-use castellan_core::Event;
+use castellan_core::{Block, CallId, Event};
 use castellan_store::audit::AuditEntry;
 use futures::future::BoxFuture;
 
@@ -23,4 +23,8 @@ pub trait Recorder: Send + Sync {
 
     /// Shows a passing event to whoever watches.
     fn pass(&self, event: Event);
+
+    /// Takes what of a result is neither words nor a picture, just before the result is noted. It is
+    /// for surfaces that can carry it and is not kept.
+    fn blocks(&self, _call_id: CallId, _blocks: Vec<Block>) {}
 }

@@ -245,6 +245,14 @@ fn state_after(event: &Event) -> Option<State> {
         | Event::ToolResult { .. } => Some(State::Running),
         Event::ApproveRequest { .. } => Some(State::Waiting),
         Event::Reasoning { .. }
+        | Event::ToolProgress { .. }
+        | Event::ToolLog { .. }
+        | Event::McpDiscovery { .. }
+        | Event::McpTool { .. }
+        | Event::Mutation { .. }
+        | Event::EpisodeStart { .. }
+        | Event::Observation { .. }
+        | Event::EpisodeEnd { .. }
         | Event::Content { .. }
         | Event::StreamEnd { .. }
         | Event::Status { .. }

@@ -112,6 +112,11 @@ async fn search(root: &Path, arguments: &Value) -> String {
     let stop = CancelSource::new();
     let context = CallContext {
         call_id: CallId::mint(&SequentialIds::default()),
+        caller: castellan_core::Caller {
+            principal: castellan_core::Principal::Person("tester".to_owned()),
+            surface: castellan_core::Surface::Interactive,
+            capabilities: Vec::new(),
+        },
         view: Arc::new(view),
         cancel: stop.token(),
         progress: Arc::new(Unwatched),

@@ -259,9 +259,8 @@ fn compare(params: &Params, plan: &Plan, limit: usize) -> Result<Report, Outcome
         output.push_str(&format!("[{note}]\n"));
     }
     Ok(Report {
-        outcome: Outcome::read(output),
         session,
-        pictures: Vec::new(),
+        ..Outcome::read(output).into()
     })
 }
 

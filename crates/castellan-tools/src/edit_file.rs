@@ -378,13 +378,13 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
             (mark, shown)
         }
     };
+    let outcome = Outcome::Done {
+        output: answer(&target, &shown),
+        effect: EffectStatus::Committed,
+    };
     Ok(Report {
-        outcome: Outcome::Done {
-            output: answer(&target, &shown),
-            effect: EffectStatus::Committed,
-        },
-        pictures: Vec::new(),
         session: vec![SessionEffect::FileSeen { path: target, mark }],
+        ..Report::from(outcome)
     })
 }
 

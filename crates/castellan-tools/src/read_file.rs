@@ -198,9 +198,9 @@ fn special(
     Ok(match told {
         Err(outcome) => outcome.into(),
         Ok(Shown::Told(text, picture)) => Report {
-            outcome: Outcome::read(text),
             session,
             pictures: picture.into_iter().collect(),
+            ..Outcome::read(text).into()
         },
         Ok(Shown::Text(text, note)) => {
             let source = Source {
@@ -209,9 +209,8 @@ fn special(
                 notes: vec![note],
             };
             Report {
-                outcome: lines(params, source, &path, size, result_limit)?,
                 session,
-                pictures: Vec::new(),
+                ..lines(params, source, &path, size, result_limit)?.into()
             }
         }
     })
@@ -246,9 +245,8 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
     if size == 0 {
         let outcome = Outcome::read(format!("({} is empty: 0 bytes)", shown(&path)));
         return Ok(Report {
-            outcome,
             session: seen,
-            pictures: Vec::new(),
+            ..outcome.into()
         });
     }
     let source = match source {
@@ -262,9 +260,8 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         }
     };
     Ok(Report {
-        outcome: lines(params, source, &path, size, result_limit)?,
         session: seen,
-        pictures: Vec::new(),
+        ..lines(params, source, &path, size, result_limit)?.into()
     })
 }
 

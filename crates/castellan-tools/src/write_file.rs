@@ -231,16 +231,16 @@ fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Resul
     };
     let output = format!("{done} {} ({size} bytes now{note})", shown(target));
     let path = target.clone();
+    let outcome = Outcome::Done {
+        output,
+        effect: EffectStatus::Committed,
+    };
     Ok(Report {
-        outcome: Outcome::Done {
-            output,
-            effect: EffectStatus::Committed,
-        },
-        pictures: Vec::new(),
         session: mark
             .map(|mark| SessionEffect::FileSeen { path, mark })
             .into_iter()
             .collect(),
+        ..outcome.into()
     })
 }
 

@@ -306,6 +306,14 @@ impl State {
             | Event::StreamEnd { .. }
             | Event::Policy { .. }
             | Event::ToolOutputChunk { .. }
+            | Event::ToolProgress { .. }
+            | Event::ToolLog { .. }
+            | Event::McpDiscovery { .. }
+            | Event::McpTool { .. }
+            | Event::Mutation { .. }
+            | Event::EpisodeStart { .. }
+            | Event::Observation { .. }
+            | Event::EpisodeEnd { .. }
             | Event::Status { .. }
             | Event::Error { .. }
             | Event::SessionEnd { .. } => {}

@@ -63,6 +63,11 @@ pub(crate) async fn call_with<T: TypedTool>(
 pub(crate) fn context(view: &SessionView, stop: &CancelSource, clock: ManualClock) -> CallContext {
     CallContext {
         call_id: CallId::mint(&SequentialIds::default()),
+        caller: castellan_core::Caller {
+            principal: castellan_core::Principal::Person("tester".to_owned()),
+            surface: castellan_core::Surface::Interactive,
+            capabilities: Vec::new(),
+        },
         view: Arc::new(view.clone()),
         cancel: stop.token(),
         progress: Arc::new(Unwatched),

@@ -206,6 +206,33 @@ fn call_in_words(event: &Event) -> String {
             )
         }
         Event::ToolOutputChunk { text, .. } => shorten(text, 200),
+        Event::McpDiscovery { tool, args, .. } | Event::McpTool { tool, args, .. } => {
+            format!("{tool} {}", shorten(&args.to_string(), 200))
+        }
+        Event::Mutation {
+            action,
+            version,
+            drift,
+            reason,
+            ..
+        } => format!(
+            "{} version {version}, drift {drift:.3} {reason}",
+            word(action)
+        ),
+        Event::EpisodeStart {
+            goal, plugin, seed, ..
+        } => format!("{plugin}, seed {seed}: {}", shorten(goal, 200)),
+        Event::Observation { step, observation } => {
+            format!("step {step}: {}", shorten(&observation.to_string(), 200))
+        }
+        Event::EpisodeEnd {
+            reached,
+            steps,
+            reason,
+        } => {
+            let how = if *reached { "reached" } else { "not reached" };
+            format!("{how} after {steps} steps: {}", shorten(reason, 200))
+        }
         _ => String::new(),
     }
 }

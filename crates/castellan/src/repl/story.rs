@@ -128,14 +128,17 @@ impl Story {
                 rows
             }
             Event::ToolOutputChunk { call_id, text } => {
-                if let Some(call) = self
-                    .running
-                    .iter_mut()
-                    .find(|call| call.call_id == *call_id)
-                {
-                    call.lines += text.matches('\n').count();
-                    call.output.push_str(text);
-                    keep_tail(&mut call.output);
+                self.says(*call_id, text);
+                Vec::new()
+            }
+            Event::ToolProgress {
+                call_id, message, ..
+            }
+            | Event::ToolLog {
+                call_id, message, ..
+            } => {
+                if !message.is_empty() {
+                    self.says(*call_id, &format!("{message}\n"));
                 }
                 Vec::new()
             }
@@ -250,6 +253,16 @@ impl Story {
             rows.extend(wrap(&[words], self.width, &indent, Break::Words));
         }
         rows
+    }
+
+    /// Takes in what a running call shows.
+    fn says(&mut self, call_id: CallId, text: &str) {
+        let mut running = self.running.iter_mut();
+        if let Some(call) = running.find(|call| call.call_id == call_id) {
+            call.lines += text.matches('\n').count();
+            call.output.push_str(text);
+            keep_tail(&mut call.output);
+        }
     }
 
     fn state(&mut self, state: Activity, reason: Option<TurnEnd>) -> Vec<Row> {
