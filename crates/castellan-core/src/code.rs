@@ -34,6 +34,10 @@ codes! {
     ToolNotFound = "TOOL_NOT_FOUND",
     /// The tool exists and is not offered to this caller.
     ToolNotAvailable = "TOOL_NOT_AVAILABLE",
+    /// A search query is longer than what is taken.
+    QueryTooLong = "QUERY_TOO_LONG",
+    /// No tools are in a domain of that name.
+    UnknownDomain = "UNKNOWN_DOMAIN",
     /// The arguments are not what the tool takes.
     Validation = "VALIDATION",
     /// Policy, a person, or the lack of one refused the call.

@@ -77,6 +77,14 @@ impl Offered {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde calls"
+)]
+const fn is_not(flag: &bool) -> bool {
+    !*flag
+}
+
 /// Everything there is to know of a tool without running it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolSpec {
@@ -100,6 +108,9 @@ pub struct ToolSpec {
     pub examples: Vec<Value>,
     /// What a call can do to the world.
     pub effects: Vec<Effect>,
+    /// Whether a call that writes only adds to what is there and destroys nothing.
+    #[serde(skip_serializing_if = "is_not")]
+    pub additive: bool,
     /// Where it may appear.
     pub surfaces: Vec<Surface>,
     /// When a model is told of it. It can be called in any case.
@@ -130,12 +141,13 @@ impl ToolSpec {
             domain: domain.to_owned(),
             summary: summary.to_owned(),
             description: description.to_owned(),
-            parameters: parameter_schema::<P>(),
+            parameters: schema_of::<P>(),
             primary_key: None,
             preconditions: Vec::new(),
             side_effects: Vec::new(),
             examples: Vec::new(),
             effects: Vec::new(),
+            additive: false,
             surfaces: Vec::new(),
             offered: Offered::Always,
             default: DefaultDecision::Ask,
@@ -169,8 +181,9 @@ impl ToolSpec {
     }
 }
 
-/// The JSON Schema of a parameter struct, without what only names the Rust type.
-fn parameter_schema<P: JsonSchema>() -> Value {
+/// The JSON Schema of a struct of arguments or results, without what only names the Rust type.
+#[must_use]
+pub fn schema_of<P: JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

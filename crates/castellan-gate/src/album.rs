@@ -63,6 +63,19 @@ impl Album {
         })
     }
 
+    /// A picture that was kept.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(&self, kept: &PictureRef) -> io::Result<Picture> {
+        Ok(Picture {
+            kind: kept.media_type,
+            width: kept.width,
+            height: kept.height,
+            bytes: std::fs::read(&kept.path)?.into(),
+        })
+    }
+
     /// Keeps the pictures of a result; `text` says which of them are not shown, and why.
     pub(crate) fn keep(&self, pictures: &[Picture], text: &mut String) -> Vec<PictureRef> {
         let mut kept = Vec::with_capacity(pictures.len().min(PICTURES));

@@ -13,6 +13,7 @@
 pub mod album;
 pub mod catalog;
 mod desk;
+pub mod disclosure;
 pub mod error;
 mod execute;
 pub mod gate;
@@ -30,6 +31,7 @@ mod vault;
 
 pub use album::Album;
 pub use catalog::Catalog;
+pub use disclosure::{Disclosure, Profile};
 pub use error::Error;
 pub use gate::{Asked, Batch, Gate, Handled, Pending, Settings};
 pub use govern::Permission;

@@ -236,6 +236,32 @@ pub(crate) fn judge(policies: [&Policy; 2], case: &Case<'_>) -> Option<Spoken> {
     })
 }
 
+/// The rules about calls of this tool that look at the arguments, in words.
+pub(crate) fn conditional(policies: [&Policy; 2], case: &Case<'_>) -> Vec<String> {
+    let rules = policies.into_iter().flat_map(|policy| &policy.rules);
+    rules
+        .filter(|rule| !matches!(rule.matter, Matter::All) && rule.is_about(case))
+        .map(|rule| {
+            let text = &*rule.text;
+            let action = match text.action {
+                Decision::Allow => "allows",
+                Decision::Ask => "asks about",
+                Decision::Deny => "denies",
+            };
+            let matter = [
+                ("the commands", &text.command),
+                ("the paths", &text.path),
+                ("the hosts", &text.host),
+            ];
+            let named = matter.iter().find(|(_, list)| !list.is_empty());
+            let what = named.map_or_else(String::new, |(what, list)| {
+                format!("{what} {}", list.join(", "))
+            });
+            format!("{} {action} {what}", text.place)
+        })
+        .collect()
+}
+
 impl Rule {
     fn new(text: RuleText, catalog: &Catalog, home: Option<&Path>) -> Result<Self, BadRule> {
         let bad = |key, what: String, hint: &str| BadRule {

@@ -34,29 +34,9 @@ impl Trace {
     /// [`Error::Trace`].
     pub fn open(folder: &Path, session: SessionId, stored: &[Recorded]) -> Result<Self, Error> {
         let path = path(folder, session);
-        let failed = |action| {
-            let path = path.clone();
-            move |source| Error::Trace {
-                action,
-                path,
-                source,
-            }
-        };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(failed("open"))?;
-        let mut file = OpenOptions::new()
-            .create(true)
-            .read(true)
-            .append(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed("open"))?;
-        let last = last_line(&mut file).map_err(failed("read"))?;
+        let mut trace = Self::opened(folder, path, OpenOptions::new().create(true))?;
+        let last = last_line(&mut trace.file).map_err(|source| trace.failed(source))?;
         let known = last.seq.unwrap_or(0);
-        let mut trace = Self { file, path };
         if last.torn {
             // The torn line stays as it is: readers skip it and say so.
             trace.write(b"\n")?;
@@ -67,6 +47,62 @@ impl Trace {
             .collect();
         trace.append(missing)?;
         Ok(trace)
+    }
+
+    /// Opens the trace of `day` of calls without a session, `gate-DATE.jsonl` in `folder`. Several
+    /// processes may write to it: each appends whole lines.
+    ///
+    /// # Errors
+    /// [`Error::Trace`].
+    pub fn shared(folder: &Path, day: &str) -> Result<Self, Error> {
+        let path = folder.join(format!("gate-{day}.jsonl"));
+        let mut trace = Self::opened(folder, path, OpenOptions::new().create(true))?;
+        let torn = last_line(&mut trace.file)
+            .map_err(|source| trace.failed(source))?
+            .torn;
+        if torn {
+            trace.write(b"\n")?;
+        }
+        Ok(trace)
+    }
+
+    /// Begins a trace in a file of its own, which must not be there or be empty.
+    ///
+    /// # Errors
+    /// [`Error::Trace`].
+    pub fn fresh(path: &Path) -> Result<Self, Error> {
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        let trace = Self::opened(folder, path.to_owned(), OpenOptions::new().create(true))?;
+        let metadata = trace.file.metadata();
+        let metadata = metadata.map_err(|source| trace.failed(source))?;
+        if metadata.is_file() && metadata.len() > 0 {
+            let full = std::io::Error::new(
+                std::io::ErrorKind::AlreadyExists,
+                "the file is there already and holds something; name another one",
+            );
+            return Err(trace.failed(full));
+        }
+        Ok(trace)
+    }
+
+    fn opened(folder: &Path, path: PathBuf, options: &mut OpenOptions) -> Result<Self, Error> {
+        let mut opened = || {
+            if !folder.as_os_str().is_empty() {
+                DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(folder)?;
+            }
+            options.read(true).append(true).mode(0o600).open(&path)
+        };
+        match opened() {
+            Ok(file) => Ok(Self { file, path }),
+            Err(source) => Err(Error::Trace {
+                action: "open",
+                path,
+                source,
+            }),
+        }
     }
 
     /// Appends events, each as one line, all in one write.

@@ -1,6 +1,6 @@
 //! What can keep a session from going on.
 
-use castellan_core::{CycleId, SessionId};
+use castellan_core::{CallId, CycleId, SessionId};
 
 /// Why a session can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,9 @@ pub enum Error {
         /// The permission.
         grant: String,
     },
+    /// The gate handed a call back with neither a result nor a question: a defect of this program.
+    #[error("{0} came back from the gate with neither a result nor a question")]
+    Unanswerable(CallId),
     /// There is nothing to go on with.
     #[error("{0} has nothing to go on with: its last turn is done")]
     NothingToDo(SessionId),

@@ -11,12 +11,15 @@
 //! Start reading at [`session::step`].
 
 pub mod catalog;
+pub mod engine;
 pub mod error;
 pub mod live;
+pub mod meta;
 pub mod principals;
 pub mod session;
 pub mod usage;
 
+pub use engine::{Connection, Engine, EngineParts, OutsideCall, Reply, TraceTo};
 pub use error::Error;
 pub use live::{Audience, Live, Question, Refusal, Standing};
 pub use session::compaction::Compacted;

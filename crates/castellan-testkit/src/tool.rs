@@ -40,7 +40,7 @@ impl FakeTool {
     {
         let mut spec = ToolSpec::new::<Params>(name, "test", "A test tool", "A test tool");
         spec.effects = vec![effect];
-        spec.surfaces = vec![Surface::Interactive];
+        spec.surfaces = Surface::ALL.to_vec();
         spec.primary_key = Some("text".into());
         spec.secret_parameters = vec!["token".into()];
         spec.examples = vec![json!({"text": "hello"})];

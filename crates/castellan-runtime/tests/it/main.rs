@@ -10,6 +10,7 @@ mod compaction;
 mod crash;
 mod decisions;
 mod empty;
+mod engine;
 mod live;
 mod notices;
 mod turn;

@@ -1,0 +1,124 @@
+//! What became of a call, as a client of the MCP server is told.
+
+use castellan_core::block::{Block, Content};
+use castellan_core::{ErrorCode, ToolSpec};
+use castellan_gate::Album;
+use castellan_gate::disclosure::Missing;
+use castellan_mcp::provider::Contents;
+use castellan_mcp::{Answer, Fault};
+use serde_json::{Value, json};
+
+use crate::engine::Reply;
+use crate::meta::missed;
+
+/// What a refused request carries for programs.
+fn data(code: ErrorCode, error: &str) -> Value {
+    json!({"ok": false, "error_code": code.as_str(), "error": error})
+}
+
+/// A call of a tool that is not there, or not for this client.
+pub(super) fn unroutable(name: &str, missing: Missing) -> Fault {
+    let near = match &missing {
+        Missing::Unknown(near) => Some(near.clone()),
+        Missing::Hidden => None,
+    };
+    let outcome = missed(name, missing);
+    let code = outcome.code().unwrap_or(ErrorCode::ToolNotFound);
+    let error = outcome.into_text();
+    let mut data = data(code, &error);
+    if let (Some(near), Some(object)) = (near, data.as_object_mut()) {
+        object.insert("nearest".to_owned(), json!(near));
+    }
+    Fault::invalid(error).with_data(data)
+}
+
+/// A meta tool that failed: the request could not be routed to what it meant.
+pub(super) fn fault(reply: &Reply) -> Fault {
+    let code = reply.code.unwrap_or(ErrorCode::ToolFailed);
+    let number = match code {
+        ErrorCode::ToolNotFound => Fault::METHOD_NOT_FOUND,
+        _ => Fault::INVALID_PARAMS,
+    };
+    Fault::new(number, reply.output.clone()).with_data(data(code, &reply.output))
+}
+
+/// What keeps a call from being recorded: it is not known how far it came.
+pub(super) fn broken(words: &str) -> Fault {
+    tracing::error!("a call of an MCP client could not be recorded: {words}");
+    let error = "the call could not be recorded, so it was not run or its result is lost; look at \
+                 the present state before you make it again";
+    Fault::new(Fault::INTERNAL, error).with_data(data(ErrorCode::EffectUnknown, error))
+}
+
+/// The result of a call.
+pub(super) fn answer(spec: &ToolSpec, reply: Reply, album: &Album) -> Answer {
+    let mut blocks = reply.blocks.clone();
+    if let Some(spill) = &reply.spill {
+        blocks.push(Block::Link {
+            uri: format!("file://{}", spill.display()),
+            name: "the whole output".to_owned(),
+            media_type: Some("text/plain".to_owned()),
+        });
+    }
+    if reply.is_error {
+        let structured = failed(spec, &reply);
+        return Answer {
+            texts: vec![structured.to_string()],
+            structured: Some(structured),
+            blocks,
+            is_error: true,
+            ..Answer::default()
+        };
+    }
+    // An output that was cut is no value any more.
+    let structured: Option<Value> = spec
+        .output_schema
+        .as_ref()
+        .filter(|_| reply.spill.is_none())
+        .and_then(|_| serde_json::from_str(&reply.output).ok());
+    let mut texts = vec![reply.output];
+    let mut pictures = Vec::new();
+    for picture in &reply.pictures {
+        match album.read(picture) {
+            Ok(read) => pictures.push(read),
+            Err(error) => texts.push(format!("(a picture could not be read again: {error})")),
+        }
+    }
+    Answer {
+        texts,
+        structured,
+        pictures,
+        blocks,
+        is_error: false,
+    }
+}
+
+/// A failure with all that one more try needs.
+fn failed(spec: &ToolSpec, reply: &Reply) -> Value {
+    let code = reply.code.unwrap_or(ErrorCode::ToolFailed);
+    let mut value = data(code, &reply.output);
+    if let Some(object) = value.as_object_mut() {
+        object.insert("effect".to_owned(), json!(reply.effect));
+        object.insert("call_id".to_owned(), json!(reply.call_id));
+        if code == ErrorCode::Validation {
+            object.insert("parameters".to_owned(), spec.parameters.clone());
+            object.insert("examples".to_owned(), json!(spec.examples));
+        }
+    }
+    value
+}
+
+/// What was read of a resource, from what the tool that reads them answers.
+pub(super) fn contents(uri: String, output: &str) -> Result<Vec<Contents>, Fault> {
+    let value: Value = serde_json::from_str(output).unwrap_or_default();
+    let text = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+    let Some(content) = text("text") else {
+        let what = "the resource is too long to be read at once";
+        return Err(Fault::new(Fault::INTERNAL, what));
+    };
+    Ok(vec![Contents {
+        uri,
+        media_type: text("media_type"),
+        content: Content::Text(content),
+    }])
+}
