@@ -12,6 +12,7 @@ mod decisions;
 mod exec;
 mod export;
 mod folder;
+mod pages;
 mod pictures;
 mod program;
 mod repl;
