@@ -150,7 +150,7 @@ mod tests {
         let at = |name: &str| format!("{}/{name}", folder.display());
         assert_eq!(
             offered(&format!("/attach {}", at("no"))),
-            [at("notes.md"), at("notes/")]
+            [at("notes/"), at("notes.md")]
         );
         assert_eq!(offered(&format!("/attach {}", at("."))), [at(".hidden")]);
     }

@@ -105,10 +105,7 @@ impl Repl {
         self.editor.set(lines.join("\n"));
         let mut text = "what was queued stands in the line again".to_owned();
         if !files.is_empty() {
-            let count = counted(files.len(), "file");
-            text.push_str(&format!(
-                ", and {count} of it will go with the next message"
-            ));
+            text.push_str(&format!(", with its {}", counted(files.len(), "file")));
         }
         files.append(&mut self.attached);
         self.attached = files;

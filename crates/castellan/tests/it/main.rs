@@ -4,6 +4,7 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod attached;
 mod background;
 mod bad_input;
 mod catalog;
