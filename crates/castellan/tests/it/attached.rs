@@ -72,7 +72,7 @@ fn a_stop_attaches_again_what_was_attached_to_the_queued() {
     let parts = parts(&server);
     let text = parts[0]["text"].as_str().unwrap();
     assert!(
-        text.starts_with("two\n\n") && text.matches("the notes").count() == 1,
+        text.contains("\n\ntwo\n\n/") && text.matches("the notes").count() == 1,
         "{text}"
     );
     assert!(
