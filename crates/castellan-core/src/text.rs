@@ -57,6 +57,16 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
+/// `text` as a block of code in Markdown: between fences longer than any in it, so that nothing in it
+/// closes them. Ends with the fence, without a line end.
+#[must_use]
+pub fn fenced(text: &str) -> String {
+    let longest = text.split(|letter| letter != '`').map(str::len).max();
+    let fence = "`".repeat(longest.map_or(3, |longest| (longest + 1).max(3)));
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}\n{text}{end}{fence}")
+}
+
 /// Bytes in hexadecimal.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
@@ -225,6 +235,14 @@ mod tests {
             one_line("a\nhint: b\u{1b}[2K\rc\u{202e}d é"),
             "a\\nhint: b\\u{1b}[2K\\rc\\u{202e}d é"
         );
+    }
+
+    #[test]
+    fn nothing_in_a_text_closes_its_fence() {
+        assert_eq!(fenced("x"), "```\nx\n```");
+        assert_eq!(fenced("x\n"), "```\nx\n```");
+        assert_eq!(fenced(""), "```\n\n```");
+        assert_eq!(fenced("```\nx\n````"), "`````\n```\nx\n````\n`````");
     }
 
     #[test]

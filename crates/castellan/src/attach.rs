@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use castellan_core::text::fenced;
 use castellan_core::{CancelSource, Picture, PictureRef};
 use castellan_gate::Album;
 use castellan_tools::file;
@@ -79,30 +80,7 @@ pub(crate) async fn attach(
                 .ok()
                 .filter(|text| !text.contains('\0'))
                 .ok_or_else(|| refuse("it is neither UTF-8 text nor a picture".to_owned()))?;
-            Ok(Attachment::Text(block(&shown, &text)))
+            Ok(Attachment::Text(format!("{shown}:\n{}", fenced(&text))))
         }
-    }
-}
-
-/// The text in a fence that nothing in it closes.
-fn block(name: &str, text: &str) -> String {
-    let longest = text
-        .split(|letter| letter != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    format!("{name}:\n{fence}\n{text}{end}{fence}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_text_closes_its_own_fence() {
-        assert_eq!(block("a", "x"), "a:\n```\nx\n```");
-        assert_eq!(block("a", "```\nx\n"), "a:\n````\n```\nx\n````");
     }
 }

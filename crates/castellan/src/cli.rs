@@ -83,6 +83,10 @@ pub(crate) enum Command {
     /// List stored sessions, newest first
     Sessions(Sessions),
     /// Write a session down for people (Markdown) or programs (JSON)
+    ///
+    /// What a call was given and what it put out are cut in the middle where they have more than
+    /// 8 KiB, which is said there. Pictures are named with the files that have them.
+    /// castellan trace show --json has every event in full.
     Export(Export),
     /// Show the catalog of tools
     Tools(Tools),

@@ -1,6 +1,7 @@
 //! The `castellan` program: reads the command line, wires the rooms together, turns what happens
 //! into exit codes. No rule of the domain lives here.
 
+mod arguments;
 mod attach;
 mod cli;
 mod commands;
@@ -11,6 +12,7 @@ mod model;
 mod output;
 mod repl;
 mod wiring;
+mod words;
 mod worker;
 
 use std::process::ExitCode;
@@ -27,18 +29,12 @@ use crate::home::Home;
 use crate::wiring::World;
 
 fn main() -> ExitCode {
-    // The supervisor of a shell call is this program too. It needs nothing of what follows.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|argument| argument == HELPER_ARG)
-    {
-        return helper::run();
-    }
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|argument| argument == WORKER_ARG)
-    {
-        return worker::run();
+    // The supervisor of a shell call and the parser of a file are this program too. They need
+    // nothing of what follows.
+    match std::env::args_os().nth(1) {
+        Some(argument) if argument == HELPER_ARG => return helper::run(),
+        Some(argument) if argument == WORKER_ARG => return worker::run(),
+        _ => {}
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -74,12 +70,16 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 fn run(cli: Cli, environment: Environment) -> Result<(), CommandError> {
+    // What tells of the program alone needs no place of its own.
+    match &cli.command {
+        Some(Command::Events) => return commands::events::run(),
+        Some(Command::Completions(args)) => return commands::completions::run(args.shell),
+        _ => {}
+    }
     let home = Home::find(&environment)?;
     match &cli.command {
         Some(Command::Config(ConfigCommand::Show)) => return commands::config::show(&home),
         Some(Command::Config(ConfigCommand::Path)) => return commands::config::path(&home),
-        Some(Command::Events) => return commands::events::run(),
-        Some(Command::Completions(args)) => return commands::completions::run(args.shell),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

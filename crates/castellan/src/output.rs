@@ -1,5 +1,6 @@
 //! Writing to the terminal or to whatever reads us. A reader that goes away is no error of ours.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -140,6 +141,15 @@ pub(crate) fn note(text: &str) {
 /// Whether standard output is a terminal.
 pub(crate) fn out_is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+/// A number of things: `1 rule`, `2 rules`. `what` is one of them.
+pub(crate) fn counted<N>(number: N, what: &str) -> String
+where
+    N: Copy + Display + PartialEq + From<u8>,
+{
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 /// Rows in aligned columns; the last column is not padded.

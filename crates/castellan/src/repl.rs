@@ -3,8 +3,8 @@
 //! Two states take turns. At the prompt a line editor owns the terminal and nothing else is drawn.
 //! Once something is said, the session is watched: what is over scrolls away above, what is under
 //! way and what is being typed meanwhile is drawn anew at the bottom, and questions are answered
-//! there. `talk.rs` has both; `session.rs` begins, opens and leaves sessions; `commands.rs` has what
-//! begins with a slash.
+//! there. `talk.rs` has both; `session.rs` begins, opens and leaves sessions; `sending.rs` says
+//! messages and their files; `commands.rs` has what begins with a slash.
 
 mod answer;
 mod commands;
@@ -17,6 +17,7 @@ mod markdown;
 mod preview;
 mod safe;
 mod screen;
+mod sending;
 mod session;
 mod slash;
 mod status;
@@ -26,7 +27,7 @@ mod talk;
 
 use std::collections::VecDeque;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use castellan_host::Environment;
@@ -35,14 +36,17 @@ use castellan_runtime::{Audience, Compacted, Refusal};
 use castellan_store::Store;
 use tokio::task::JoinSet;
 
+use crate::arguments::require_sense;
 use crate::cli::{ColorChoice, Repl as Arguments};
-use crate::commands::exec::{require_tools, tidy_audit};
+use crate::commands::exec::tidy_audit;
+use crate::commands::trace::resolve;
 use crate::error::{CommandError, io};
 use crate::repl::editor::Editor;
 use crate::repl::history::Kept;
 use crate::repl::inbox::Inbox;
 use crate::repl::keyboard::{Keyboard, SharedStatus};
 use crate::repl::screen::{Reach, Screen};
+use crate::repl::sending::Sent;
 use crate::repl::session::{Models, Open};
 use crate::repl::status::Status;
 use crate::repl::story::Story;
@@ -70,6 +74,8 @@ struct Repl {
     compactions: JoinSet<Result<Compacted, Refusal>>,
     /// Files that go with the next message.
     attached: Vec<PathBuf>,
+    /// What was said with files since the session last rested: a stop may give it back.
+    sent: Vec<Sent>,
     /// Lines that were sent while nothing could be done with them.
     pending: VecDeque<String>,
     /// How often Ctrl-C was pressed without anything in between.
@@ -100,12 +106,20 @@ pub(crate) async fn run(world: Arc<World>, arguments: Arguments) -> Result<(), C
 
 impl Repl {
     async fn new(world: Arc<World>, arguments: Arguments) -> Result<Self, CommandError> {
-        require_tools(&world, &arguments.session.yes_to)?;
+        require_sense(&world, &arguments.session)?;
         let looks = looks(&world.environment, arguments.color);
         let reach = reach(&world.environment);
         let store = world.store()?;
         let cwd = world.working_folder(arguments.session.cwd.as_deref())?;
-        let status = SharedStatus::new(Mutex::new(Status::default()));
+        let resumed = match &arguments.session.resume {
+            Some(name) => Some(resolve(&store, name).await?),
+            None => None,
+        };
+        let status = SharedStatus::new(Mutex::new(Status {
+            folder: cwd.clone(),
+            home: world.environment.home().map(Path::to_owned),
+            ..Status::default()
+        }));
         let file = world.home.data.join("history.txt");
         let mut notes = Vec::new();
         let history = Kept::open(&file, world.redaction(arguments.model.api_key.clone()))
@@ -124,6 +138,7 @@ impl Repl {
             editor: Editor::default(),
             open: None,
             attached: Vec::new(),
+            sent: Vec::new(),
             pending: VecDeque::new(),
             compactions: JoinSet::new(),
             interrupts: 0,
@@ -137,19 +152,11 @@ impl Repl {
             status,
         };
         repl.head(&notes)?;
-        repl.show_folder(None);
         repl.look_for_model();
-        if let Some(name) = repl.arguments.session.resume.take() {
-            if repl.arguments.session.cwd.is_some() {
-                return Err(
-                    CommandError::usage("--cwd can't change where a stored session works")
-                        .hint("leave it out, or begin a new session"),
-                );
-            }
-            let id = crate::commands::trace::resolve(&repl.store, &name).await?;
-            if let Err(error) = repl.resume(id).await {
-                repl.complain(&error)?;
-            }
+        if let Some(id) = resumed
+            && let Err(error) = repl.resume(id).await
+        {
+            repl.complain(&error)?;
         }
         Ok(repl)
     }

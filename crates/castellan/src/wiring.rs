@@ -32,6 +32,24 @@ use crate::model::Chosen;
 /// The program this process runs, by a name that stays right when its file is replaced.
 const OWN: &str = "/proc/self/exe";
 
+/// What runs commands and parses files for tools.
+pub(crate) struct Hands {
+    pub(crate) shell: Shell,
+    pub(crate) background: Background,
+    pub(crate) parser: Arc<dyn Parser>,
+}
+
+impl Hands {
+    pub(crate) fn new() -> Self {
+        let shell = Shell::new(HelperCommand::own());
+        Self {
+            background: Background::new(shell.clone()),
+            parser: Arc::new(Child::new(shell.clone(), OWN.to_owned())),
+            shell,
+        }
+    }
+}
+
 /// What every command stands on.
 pub(crate) struct World {
     pub(crate) environment: Environment,
@@ -50,16 +68,14 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn build(environment: Environment, home: Home) -> Result<Self, CommandError> {
         let config = Config::load(&home.config)?;
-        let shell = Shell::new(HelperCommand::own());
-        let parser: Arc<dyn Parser> = Arc::new(Child::new(shell.clone(), OWN.to_owned()));
-        let background = Background::new(shell.clone());
-        let catalog = Arc::new(build_catalog(
-            &environment,
-            &home,
-            &config,
-            (&shell, &background),
-        )?);
-        let guards = build_guards(&environment, &home, &config, &catalog, &shell)?;
+        let hands = Hands::new();
+        let catalog = Arc::new(build_catalog(&environment, &home, &config, &hands)?);
+        let guards = build_guards(&environment, &home, &config, &catalog, &hands.shell)?;
+        let Hands {
+            shell,
+            background,
+            parser,
+        } = hands;
         let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
         Ok(Self {
             environment,
@@ -272,15 +288,15 @@ pub(crate) fn build_catalog(
     environment: &Environment,
     home: &Home,
     config: &Config,
-    (shell, background): (&Shell, &Background),
+    hands: &Hands,
 ) -> Result<Catalog, CommandError> {
     let named = environment.named(&config.tools.environment);
     let needs = Needs {
-        shell: shell.clone(),
-        background: background.clone(),
+        shell: hands.shell.clone(),
+        background: hands.background.clone(),
         environment: environment.child_environment(&named),
         timeout: Duration::from_secs(config.tools.timeout),
-        parser: Arc::new(Child::new(shell.clone(), OWN.to_owned())),
+        parser: Arc::clone(&hands.parser),
         closed: Closed::new(
             vec![home.data.clone(), home.config.clone()],
             vec![home.spill()],

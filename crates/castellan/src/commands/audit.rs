@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli::Audit;
 use crate::error::CommandError;
-use crate::output::{line, note, out, table};
+use crate::output::{counted, line, note, out, table};
 use crate::wiring::World;
 
 pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError> {
@@ -16,7 +16,10 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
     if args.verify {
         let verdict = store.read(audit::verify).await?;
         return match verdict.first_bad {
-            None => line(&format!("the audit chain is whole: {} rows", verdict.rows)),
+            None => line(&format!(
+                "the audit chain is whole: {}",
+                counted(verdict.rows, "row")
+            )),
             Some(bad) => Err(CommandError::failed(format!(
                 "the audit chain is broken at row {}: {}",
                 bad.seq, bad.what
@@ -78,8 +81,8 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
     out(&table(&rows))?;
     if shown < page.total {
         note(&format!(
-            "{shown} of {} rows; --limit shows more",
-            page.total
+            "{shown} of {}; --limit shows more",
+            counted(page.total, "row")
         ));
     }
     Ok(())

@@ -10,14 +10,12 @@ use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
 use castellan_host::{Environment, Folder};
 
-use castellan_tools::bash::Background;
-
 use crate::config::{Config, PROJECT_RULES, RulesInProject};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::{Choice, search};
-use crate::output::line;
-use crate::wiring::{build_catalog, build_guards, open_store, sandbox};
+use crate::output::{counted, line};
+use crate::wiring::{Hands, build_catalog, build_guards, open_store, sandbox};
 
 /// How many writable folders are named.
 const FOLDERS: usize = 8;
@@ -102,18 +100,16 @@ fn configuration(home: &Home, error: Option<&CommandError>) -> Finding {
 
 /// The user's rules and hooks, and the rules of the project in the current folder.
 fn rules(environment: &Environment, home: &Home, config: &Config) -> Finding {
-    let shell = Shell::new(HelperCommand::own());
-    let background = Background::new(shell.clone());
-    let found =
-        build_catalog(environment, home, config, (&shell, &background)).and_then(|catalog| {
-            let catalog = Arc::new(catalog);
-            let guards = build_guards(environment, home, config, &catalog, &shell)?;
-            let project = RulesInProject {
-                catalog,
-                home: environment.home().map(Path::to_owned),
-            };
-            Ok((guards, project.read(environment.cwd())?))
-        });
+    let hands = Hands::new();
+    let found = build_catalog(environment, home, config, &hands).and_then(|catalog| {
+        let catalog = Arc::new(catalog);
+        let guards = build_guards(environment, home, config, &catalog, &hands.shell)?;
+        let project = RulesInProject {
+            catalog,
+            home: environment.home().map(Path::to_owned),
+        };
+        Ok((guards, project.read(environment.cwd())?))
+    });
     match found {
         Err(error) => Finding::Bad(error.text()),
         Ok((guards, project)) => {
@@ -131,11 +127,6 @@ fn rules(environment: &Environment, home: &Home, config: &Config) -> Finding {
             Finding::Good(text)
         }
     }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
 }
 
 fn secrets(environment: &Environment) -> Finding {

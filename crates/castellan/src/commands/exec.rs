@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use castellan_core::event::{ApprovalItem, Purpose, TurnEnd};
-use castellan_core::model::Finish;
 use castellan_core::text::plain;
-use castellan_core::{
-    CancelSource, Clock, ErrorCode, Event, Grant, ModelError, Recorded, Timestamp,
-};
-use castellan_gate::Permission;
+use castellan_core::{CancelSource, Clock, ErrorCode, Event, ModelError, Recorded, Timestamp};
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
 use castellan_store::{Store, audit, sessions};
@@ -18,6 +14,7 @@ use castellan_tools::bash::{Listed, OUTSIDE_SANDBOX};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
+use crate::arguments::{permission, require_sense};
 use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
@@ -25,29 +22,20 @@ use crate::error::{CommandError, Kind, io};
 use crate::model;
 use crate::output::{Piece, Printer, note, out_is_terminal};
 use crate::wiring::World;
+use crate::words;
 
 /// Runs the turn.
 pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let prompt = prompt(&args)?;
-    require_tools(world, &args.session.yes_to)?;
-    let permission = Permission {
-        grants: args.session.yes_to.clone(),
-        skip: args.session.skip_permissions,
-    };
+    require_sense(world, &args.session)?;
+    if prompt.is_none() && !args.attach.is_empty() {
+        return Err(CommandError::usage("--attach needs a prompt to go with"));
+    }
     let store = world.store()?;
     let resumed = match &args.session.resume {
         Some(name) => Some(resolve(&store, name).await?),
         None => None,
     };
-    if prompt.is_none() && !args.attach.is_empty() {
-        return Err(CommandError::usage("--attach needs a prompt to go with"));
-    }
-    if resumed.is_some() && args.session.cwd.is_some() {
-        return Err(
-            CommandError::usage("--cwd can't change where a stored session works")
-                .hint("leave it out, or begin a new session"),
-        );
-    }
     let cwd = world.working_folder(args.session.cwd.as_deref())?;
     let workspace = match resumed {
         Some(id) => store.read(move |tx| sessions::get(tx, id)).await?.cwd,
@@ -63,7 +51,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         store.clone(),
         chosen,
         Arc::clone(&view) as _,
-        permission,
+        permission(&args.session),
         world.limits_of(&args.session),
     );
     let mut session = match resumed {
@@ -81,8 +69,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Arc::clone(&stop),
     ));
     let turn = session.run(stop.token()).await.map_err(CommandError::from);
-    let end =
-        turn.and_then(|outcome| conclude(&session, outcome, &resume_command(&session, &args)));
+    let end = turn.and_then(|outcome| conclude(&session, outcome, &to_resume(&session, &args)));
     let ended = world.background.close(session.id()).await;
     view.left(&ended);
     let printed = view.finish(&session, end.as_ref().err());
@@ -110,25 +97,6 @@ async fn say(
     Ok(())
 }
 
-/// A permission for a tool that doesn't exist is a mistake, to be said before anything runs.
-pub(crate) fn require_tools(world: &World, grants: &[Grant]) -> Result<(), CommandError> {
-    for grant in grants {
-        let names = world.catalog.specs().map(|spec| spec.name.as_str());
-        if !names.chain([OUTSIDE_SANDBOX]).any(|name| grant.names(name)) {
-            let known: Vec<&str> = world
-                .catalog
-                .specs()
-                .map(|spec| spec.name.as_str())
-                .collect();
-            return Err(
-                CommandError::usage(format!("--yes-to {grant}: no tool has such a name"))
-                    .hint(format!("the tools are {}", known.join(", "))),
-            );
-        }
-    }
-    Ok(())
-}
-
 /// How long the audit is kept.
 const AUDIT_DAYS: i64 = 90;
 
@@ -142,18 +110,19 @@ pub(crate) async fn tidy_audit(store: &Store, clock: &dyn Clock) {
     }
 }
 
-/// The command that goes on with this session and reaches the same model. A key is never repeated.
-fn resume_command(session: &Session, args: &Exec) -> String {
-    let mut command = format!("castellan exec --resume {}", session.id());
+/// The options that go on with this session and reach the same model, for `exec` and the
+/// conversation alike. A key is never repeated.
+fn to_resume(session: &Session, args: &Exec) -> String {
+    let mut options = format!("--resume {}", session.id());
     for (flag, value) in [
         ("--base-url", &args.model.base_url),
         ("--model", &args.model.model),
     ] {
         if let Some(value) = value {
-            command.push_str(&format!(" {flag} {}", quoted(value)));
+            options.push_str(&format!(" {flag} {}", quoted(value)));
         }
     }
-    command
+    options
 }
 
 /// The exit code of who leaves at once, as a shell has it for Ctrl-C.
@@ -229,7 +198,9 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(), CommandError> {
+/// How the turn ended; `options` go on with the session.
+fn conclude(session: &Session, outcome: TurnOutcome, options: &str) -> Result<(), CommandError> {
+    let resume = format!("castellan exec {options}");
     match outcome {
         TurnOutcome::Over(TurnEnd::Done, _) => Ok(()),
         TurnOutcome::Over(TurnEnd::Cancelled, _) => {
@@ -242,42 +213,51 @@ fn conclude(session: &Session, outcome: TurnOutcome, resume: &str) -> Result<(),
                 .hint(hint)
                 .hint(format!("go on with: {resume}")))
         }
-        TurnOutcome::Waiting(_) => {
-            let items = session.waiting();
-            let what: Vec<&str> = items.iter().map(|item| item.header.as_str()).collect();
-            // What goes beyond its tool's usual reach needs a permission of its own name.
-            let permission = |item: &'_ ApprovalItem| {
-                if item.label == OUTSIDE_SANDBOX {
-                    item.label.clone()
-                } else {
-                    item.name.clone()
-                }
-            };
-            let mut tools: Vec<String> = items.iter().map(permission).collect();
-            tools.sort_unstable();
-            tools.dedup();
-            let yes = tools
-                .iter()
-                .map(|tool| format!(" --yes-to {tool}"))
-                .collect::<String>();
-            let text = format!(
-                "an approval is needed and nobody can be asked: {}",
-                what.join("; ")
-            );
-            // What offers no permission is not let through by one either.
-            let allow = if items
-                .iter()
-                .any(|item| item.grants.is_empty() && item.label != OUTSIDE_SANDBOX)
-            {
-                "nothing allows it in advance: a person must answer".to_owned()
-            } else {
-                format!("allow it and go on: {resume}{yes}")
-            };
-            Err(CommandError::new(Kind::Approval, text)
-                .hint(allow)
-                .hint(format!("or ask for something else: {resume} \"…\"")))
-        }
+        TurnOutcome::Waiting(_) => Err(unanswered(&session.waiting(), options)),
     }
+}
+
+/// What is asked and nobody is there to answer.
+fn unanswered(items: &[ApprovalItem], options: &str) -> CommandError {
+    let what: Vec<&str> = items.iter().map(|item| item.header.as_str()).collect();
+    // What goes beyond its tool's usual reach needs a permission of its own name.
+    let permission = |item: &ApprovalItem| {
+        if item.label == OUTSIDE_SANDBOX {
+            item.label.clone()
+        } else {
+            item.name.clone()
+        }
+    };
+    let mut tools: Vec<String> = items.iter().map(permission).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let yes = tools
+        .iter()
+        .map(|tool| format!(" --yes-to {tool}"))
+        .collect::<String>();
+    let text = format!(
+        "an approval is needed and nobody can be asked: {}",
+        what.join("; ")
+    );
+    // What offers no permission is not let through by one either.
+    let needs_a_person = items
+        .iter()
+        .any(|item| item.grants.is_empty() && item.label != OUTSIDE_SANDBOX);
+    let (allow, or) = if needs_a_person {
+        let allow = "nothing allows it in advance: a person must answer".to_owned();
+        (allow, "")
+    } else {
+        let allow = format!("allow it and go on: castellan exec {options}{yes}");
+        (allow, "or ")
+    };
+    CommandError::new(Kind::Approval, text)
+        .hint(allow)
+        .hint(format!(
+            "{or}answer it in the terminal: castellan {options}"
+        ))
+        .hint(format!(
+            "or ask for something else: castellan exec {options} \"…\""
+        ))
 }
 
 /// Draws a turn: events as JSON lines, or the answer on standard output and the rest on standard
@@ -350,7 +330,7 @@ impl View {
             Event::StreamEnd { complete: true } => self.end_line(),
             Event::StreamEnd { complete: false } if self.in_line.load(Ordering::Relaxed) => {
                 self.end_line();
-                self.note("[the answer broke off; what stands above is void]");
+                self.note(&format!("[{}]", words::BROKE_OFF));
             }
             Event::ToolInfo { items } => {
                 for item in items {
@@ -373,11 +353,11 @@ impl View {
                 };
                 self.note(&format!("  {name} {outcome} ({seconds:.1} s){why}"));
             }
-            Event::ModelResponse { finish, .. } => match finish {
-                Finish::Length => self.note("! the answer was cut off by the output limit"),
-                Finish::ContentFilter => self.note("! the answer was cut off by a content filter"),
-                Finish::Stop | Finish::ToolCalls | Finish::Other(_) => {}
-            },
+            Event::ModelResponse { finish, .. } => {
+                if let Some(cut) = words::cut_off(finish) {
+                    self.note(&format!("! {cut}"));
+                }
+            }
             Event::Notice { text, .. } => self.note(&format!("! the model is told: {text}")),
             Event::ModelRequest {
                 purpose: Purpose::Summary,
@@ -389,13 +369,8 @@ impl View {
                 problem,
                 ..
             } => {
-                let why = problem
-                    .as_ref()
-                    .map_or_else(String::new, |why| format!(" (without the model: {why})"));
-                self.note(&format!(
-                    "… the conversation was made shorter: about {tokens_before} → {tokens_after} \
-                     tokens{why}"
-                ));
+                let told = words::compacted(*tokens_before, *tokens_after, problem.as_deref());
+                self.note(&format!("… {told}"));
             }
             // Stored ones end the turn, and the command itself says them.
             Event::Error { message, .. } => self.note(&format!("! {message}")),
@@ -407,11 +382,7 @@ impl View {
     /// it when it is resumed.
     fn left(&self, ended: &[Listed]) {
         for shell in ended {
-            let seconds = shell.elapsed.as_secs_f64();
-            self.note(&format!(
-                "background shell {} ended with the session after {seconds:.1} s: {}",
-                shell.id, shell.command
-            ));
+            self.note(&words::ended_with_session(shell));
         }
     }
 

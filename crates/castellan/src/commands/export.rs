@@ -12,7 +12,7 @@ use castellan_store::{Store, events};
 use crate::cli::{Export, ExportFormat};
 use crate::commands::trace::resolve;
 use crate::error::{CommandError, io};
-use crate::output::{note, out};
+use crate::output::{counted, note, out};
 
 use story::Story;
 
@@ -45,6 +45,7 @@ fn save(file: &Path, text: &str) -> Result<(), CommandError> {
         .open(file)
         .map_err(io(&failed))?;
     opened.write_all(text.as_bytes()).map_err(io(&failed))?;
-    note(&format!("wrote {} ({} bytes)", file.display(), text.len()));
+    let size = counted(text.len(), "byte");
+    note(&format!("wrote {} ({size})", file.display()));
     Ok(())
 }

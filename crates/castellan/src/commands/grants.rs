@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::cli::{Grants, GrantsCommand, GrantsList, GrantsRevoke};
 use crate::commands::trace::resolve;
 use crate::error::CommandError;
-use crate::output::{line, note, out, table};
+use crate::output::{counted, line, note, out, table};
 use crate::wiring::World;
 
 pub(crate) async fn run(world: &World, args: &Grants) -> Result<(), CommandError> {
@@ -68,7 +68,8 @@ async fn list(world: &World, store: &Store, args: &GrantsList) -> Result<(), Com
     }
     out(&listed(&rows))?;
     if shown < total {
-        note(&format!("{shown} of {total} grants; --limit shows more"));
+        let total = counted(total, "grant");
+        note(&format!("{shown} of {total}; --limit shows more"));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::cli::Sessions;
 use crate::error::CommandError;
-use crate::output::{line, note, out, table};
+use crate::output::{counted, line, note, out, table};
 
 pub(crate) async fn run(store: &Store, args: &Sessions) -> Result<(), CommandError> {
     let limit = args.limit;
@@ -43,7 +43,8 @@ pub(crate) async fn run(store: &Store, args: &Sessions) -> Result<(), CommandErr
     }));
     out(&table(&cells))?;
     if shown < total {
-        note(&format!("{shown} of {total} sessions; --limit shows more"));
+        let total = counted(total, "session");
+        note(&format!("{shown} of {total}; --limit shows more"));
     }
     Ok(())
 }

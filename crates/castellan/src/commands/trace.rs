@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::error::CommandError;
 use crate::home::Home;
-use crate::output::{line, note, out, table, word};
+use crate::output::{counted, line, note, out, table, word};
 
 /// The file that `name` means: a path, a session's id, or the beginning of one.
 pub(crate) async fn find(home: &Home, store: &Store, name: &str) -> Result<PathBuf, CommandError> {
@@ -83,7 +83,9 @@ fn in_words(event: &Event) -> String {
                 Purpose::Turn => "",
                 Purpose::Summary => ", for a summary",
             };
-            format!("{model}: {messages} messages, {tools} tools{what}")
+            let messages = counted(*messages, "message");
+            let tools = counted(*tools, "tool");
+            format!("{model}: {messages}, {tools}{what}")
         }
         Event::Compaction { .. } => compaction_in_words(event),
         Event::ModelResponse {
@@ -300,8 +302,10 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
     ];
     for (name, tool) in &stats.tools {
         let text = format!(
-            "{} calls, {} failed, {} ms",
-            tool.calls, tool.errors, tool.ms
+            "{}, {} failed, {} ms",
+            counted(tool.calls, "call"),
+            tool.errors,
+            tool.ms
         );
         rows.push(vec![format!("tool {name}"), text]);
     }

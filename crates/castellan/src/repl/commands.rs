@@ -18,9 +18,9 @@ use super::style::{Row, Tone};
 use super::talk::refused;
 use crate::commands::grants::{NONE_GIVEN, named as named_grants, take_back};
 use crate::commands::{tools, trace};
-use crate::error::{CommandError, io};
+use crate::error::CommandError;
 use crate::model::{self, Choice};
-use crate::output::table;
+use crate::output::{counted, table};
 
 /// What comes after a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,6 @@ impl Repl {
                 self.name_session(None);
                 self.story.usage = None;
                 self.on_status(|status| status.used = None);
-                self.show_folder(None);
                 self.tell(Tone::Dim, "a new session begins with the next message")?;
             }
             Command::Resume if !arguments.is_empty() => {
@@ -258,7 +257,7 @@ impl Repl {
             })
             .collect();
         let more = if shown < total {
-            format!("{shown} of {total} sessions\n")
+            format!("{shown} of {}\n", counted(total, "session"))
         } else {
             String::new()
         };
@@ -284,7 +283,7 @@ impl Repl {
             }
         }
         if earlier > 0 {
-            text.push_str(&format!("… {earlier} earlier events\n"));
+            text.push_str(&format!("… {}\n", counted(earlier, "earlier event")));
         }
         for line in last {
             match line {
@@ -321,7 +320,7 @@ impl Repl {
             };
             vec![
                 model.clone(),
-                format!("{} answers", totals.requests),
+                counted(totals.requests, "answer"),
                 format!("{} tokens read", tokens(totals.prompt_tokens)),
                 format!("{} from the cache", tokens(totals.cached_tokens)),
                 format!("{} written", tokens(totals.completion_tokens)),
@@ -332,29 +331,11 @@ impl Repl {
                 estimated,
             ]
         };
-        table(&used.iter().map(row).collect::<Vec<_>>())
-    }
-
-    /// Takes a file into the next message.
-    fn attach(&mut self, name: &str) -> Result<Vec<Row>, CommandError> {
-        if name.is_empty() {
-            return Err(CommandError::usage("which file?").hint("/attach FILE"));
+        let mut text = table(&used.iter().map(row).collect::<Vec<_>>());
+        if used.iter().any(|spent| spent.cost.is_none()) {
+            text.push_str("[models.NAME.price] in the configuration says what a model costs");
         }
-        let path = match (name.strip_prefix("~/"), self.world.environment.home()) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => self.cwd.join(name),
-        };
-        let shown = path.display();
-        let metadata = std::fs::metadata(&path).map_err(io(&format!("read {shown}")))?;
-        if !metadata.is_file() {
-            return Err(CommandError::usage(format!("{shown} is not a file")));
-        }
-        let text = format!(
-            "{name} ({} bytes) goes with the next message",
-            metadata.len()
-        );
-        self.attached.push(path);
-        Ok(self.story.note(Tone::Dim, &text))
+        text
     }
 
     fn shells_text(&self) -> String {

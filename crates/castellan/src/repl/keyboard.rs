@@ -83,7 +83,10 @@ impl Keyboard {
         let (orders, ordered) = sync_channel(1);
         let (sender, inputs) = mpsc::channel(WAITING);
         let broken = Arc::new(AtomicBool::new(false));
-        let mut editor = line_editor(looks, history, Arc::clone(&broken));
+        let completion = Completion {
+            status: Arc::clone(&status),
+        };
+        let mut editor = line_editor(looks, history, completion, Arc::clone(&broken));
         let signal = editor.repaint_signal();
         let repaint: Repaint = Arc::new(move || signal.request_repaint());
         // The thread ends with the program: nothing can end its waiting for a key.
@@ -274,7 +277,12 @@ impl Reader {
     }
 }
 
-fn line_editor(looks: Looks, history: Kept, signal: Arc<AtomicBool>) -> Reedline {
+fn line_editor(
+    looks: Looks,
+    history: Kept,
+    completion: Completion,
+    signal: Arc<AtomicBool>,
+) -> Reedline {
     let mut keys = default_emacs_keybindings();
     for (modifier, code) in [
         (KeyModifiers::ALT, KeyCode::Enter),
@@ -311,7 +319,7 @@ fn line_editor(looks: Looks, history: Kept, signal: Arc<AtomicBool>) -> Reedline
         .with_history(Box::new(history))
         .with_history_exclusion_prefix(Some(" ".to_owned()))
         .with_validator(Box::new(Ends))
-        .with_completer(Box::new(Completion))
+        .with_completer(Box::new(completion))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
         .with_quick_completions(true)
         .with_partial_completions(true)

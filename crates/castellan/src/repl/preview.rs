@@ -1,13 +1,13 @@
 //! What a call would do, shown before a person is asked: the whole of it, letter by letter, with
 //! what is hidden made visible.
 
-use castellan_core::event::ApprovalItem;
+use castellan_core::event::{ApprovalItem, Scope};
 use castellan_core::tool::Preview;
 
 use super::answer::{default_grant, scope_words};
 use super::safe::exact;
 use super::style::{Break, Indent, Row, Span, Style, Tone, span, wrap};
-use castellan_core::event::Scope;
+use crate::output::counted;
 
 /// Rows of a preview that are shown at once; the rest is shown on request.
 pub(crate) const SHOWN: usize = 40;
@@ -34,7 +34,7 @@ pub(crate) fn question(items: &[ApprovalItem], width: usize, extent: Extent) -> 
             ..Tone::Warn.into()
         };
         let head = Span {
-            text: exact(&format!("? {number}{}", one_line(&item.header))),
+            text: exact(&format!("? {number}{}", item.header)),
             style: title,
         };
         rows.extend(wrap(&[head], width, &hanging("  "), Break::Words));
@@ -49,7 +49,7 @@ pub(crate) fn question(items: &[ApprovalItem], width: usize, extent: Extent) -> 
         let hidden = preview.len().saturating_sub(SHOWN);
         if extent == Extent::Short && hidden > 0 {
             preview.truncate(SHOWN);
-            let more = format!("… {hidden} more lines; v shows all of it");
+            let more = format!("… {}; v shows all of it", counted(hidden, "more line"));
             preview.push(Row::of(Tone::Warn, format!("  {more}")).cut(width));
         }
         rows.extend(preview);
@@ -104,13 +104,9 @@ fn hanging(blanks: &str) -> Indent {
     }
 }
 
-fn one_line(text: &str) -> String {
-    text.replace('\n', "\\n")
-}
-
 fn text(tone: Tone, text: &str, width: usize) -> Vec<Row> {
     wrap(
-        &[span(tone, exact(&one_line(text)))],
+        &[span(tone, exact(text))],
         width,
         &Indent::both("  "),
         Break::Words,
@@ -151,7 +147,7 @@ fn rows_of(preview: &Preview, width: usize) -> Vec<Row> {
         } => {
             let mut rows = text(
                 Tone::Dim,
-                &format!("{action} {} ({bytes} bytes)", path.display()),
+                &format!("{action} {} ({})", path.display(), counted(*bytes, "byte")),
                 width,
             );
             rows.extend(note(more, width));
@@ -165,7 +161,7 @@ fn rows_of(preview: &Preview, width: usize) -> Vec<Row> {
                 let rest = bytes - beginning.len() as u64;
                 rows.extend(text(
                     Tone::Warn,
-                    &format!("… {rest} more bytes are not shown"),
+                    &format!("… {} not shown", counted(rest, "more byte")),
                     width,
                 ));
             }

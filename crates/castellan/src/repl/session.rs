@@ -4,24 +4,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use castellan_core::{Event, Recorded, SessionId};
-use castellan_gate::{Album, Permission};
+use castellan_gate::Album;
 use castellan_runtime::{Error, Live, Parts, Session, Standing};
 use castellan_store::{events, sessions};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::status::folder;
 use super::story::Story;
 use super::style::{Row, Tone};
 use super::{Repl, status};
+use crate::arguments::permission;
 use crate::cli::ModelArgs;
 use crate::error::CommandError;
 use crate::model::{self, Chosen};
+use crate::words;
 
 /// A session that is open.
 pub(super) struct Open {
     pub(super) live: Live,
     pub(super) standing: watch::Receiver<Standing>,
+    /// The folder it works in.
+    pub(super) folder: PathBuf,
     /// Where its pictures are kept.
     pub(super) album: Album,
     driver: JoinSet<Result<Session, Error>>,
@@ -97,15 +100,11 @@ impl Repl {
     }
 
     fn parts(&self, chosen: Chosen) -> Parts {
-        let permission = Permission {
-            grants: self.arguments.session.yes_to.clone(),
-            skip: self.arguments.session.skip_permissions,
-        };
         self.world.session(
             self.store.clone(),
             chosen,
             Arc::clone(&self.audience) as _,
-            permission,
+            permission(&self.arguments.session),
             self.world.limits_of(&self.arguments.session),
         )
     }
@@ -128,12 +127,12 @@ impl Repl {
         let chosen = self.model().await?;
         let enclosed = self.world.require_sandbox(&self.cwd)?;
         let session = Session::begin(self.parts(chosen), &self.cwd, &self.world.user())?;
-        let live = self.drive(session);
+        let live = self.drive(session, self.cwd.clone());
         self.tell(Tone::Dim, &enclosed)?;
         Ok(live)
     }
 
-    fn drive(&mut self, session: Session) -> Live {
+    fn drive(&mut self, session: Session, folder: PathBuf) -> Live {
         let album = session.album();
         let (live, drive) = Live::start(session);
         let mut driver = JoinSet::new();
@@ -141,9 +140,11 @@ impl Repl {
         self.open = Some(Open {
             standing: live.standing(),
             live: live.clone(),
+            folder,
             album,
             driver,
         });
+        self.show_folder();
         live
     }
 
@@ -152,18 +153,15 @@ impl Repl {
         let Some(mut open) = self.open.take() else {
             return;
         };
+        self.show_folder();
         open.live.leave().await;
         // What keeps the end from being recorded was told by the session's events, or is told when
         // it is opened again.
         drop(open.driver.join_next().await);
         for shell in self.world.background.close(open.live.id()).await {
-            let seconds = shell.elapsed.as_secs_f64();
-            let text = format!(
-                "background shell {} ended with the session after {seconds:.1} s: {}",
-                shell.id, shell.command
-            );
             // A terminal that is gone need not be told.
-            self.tell(Tone::Dim, &text).unwrap_or_default();
+            self.tell(Tone::Dim, &words::ended_with_session(&shell))
+                .unwrap_or_default();
         }
         self.inbox.take();
     }
@@ -171,6 +169,7 @@ impl Repl {
     /// What ended the driver, where it ended by itself.
     pub(super) async fn fallen(&mut self) -> Option<CommandError> {
         let mut open = self.open.take()?;
+        self.show_folder();
         match open.driver.join_next().await {
             Some(Ok(Err(error))) => Some(error.into()),
             Some(Err(error)) => Some(CommandError::failed(error)),
@@ -183,11 +182,11 @@ impl Repl {
         let Some(open) = &self.open else {
             return Ok(());
         };
-        let id = open.live.id();
+        let (id, folder) = (open.live.id(), open.folder.clone());
         let chosen = self.model().await?;
         self.leave().await;
         let session = Session::open(self.parts(chosen), id).await?;
-        self.drive(session);
+        self.drive(session, folder);
         Ok(())
     }
 
@@ -201,10 +200,8 @@ impl Repl {
         let unfinished = session.is_unfinished();
         let asks = session.question().is_some();
         let log = self.store.read(move |tx| events::load(tx, id, 0)).await?;
-        self.drive(session);
-        let cwd = began_in(&log);
+        self.drive(session, workspace);
         self.name_session(Some(id));
-        self.show_folder(cwd.as_deref());
         let mut rows = vec![Row::of(Tone::Dim, format!("session {id}")).cut(self.screen.width())];
         rows.extend(self.last_exchange(&log));
         if unfinished && !asks {
@@ -233,9 +230,13 @@ impl Repl {
         self.on_status(|status| status.session = id.map(|id| id.to_string()));
     }
 
-    pub(super) fn show_folder(&self, cwd: Option<&Path>) {
-        let text = folder(cwd.unwrap_or(&self.cwd), self.world.environment.home());
-        self.on_status(|status| status.folder = text);
+    /// Where paths that are typed begin: the folder of the session that is open, or of the next one.
+    pub(super) fn folder(&self) -> &Path {
+        self.open.as_ref().map_or(&self.cwd, |open| &open.folder)
+    }
+
+    pub(super) fn show_folder(&self) {
+        self.on_status(|status| self.folder().clone_into(&mut status.folder));
     }
 
     pub(super) fn on_status(&self, change: impl FnOnce(&mut status::Status)) {
@@ -245,14 +246,6 @@ impl Repl {
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner),
         );
-    }
-}
-
-/// Where a stored session works.
-fn began_in(log: &[Recorded]) -> Option<PathBuf> {
-    match &log.first()?.event {
-        Event::SessionStart { cwd, .. } => Some(cwd.clone()),
-        _ => None,
     }
 }
 

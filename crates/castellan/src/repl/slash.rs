@@ -102,7 +102,12 @@ pub(crate) const COMMANDS: &[Listed] = &[
         "FILE",
         "put a file into the next message: text, or a picture for a model that sees",
     ),
-    listed(Command::Cost, "cost", "", "tokens used in this session"),
+    listed(
+        Command::Cost,
+        "cost",
+        "",
+        "tokens used in this session, and what they cost",
+    ),
     listed(Command::Quit, "quit", "", "leave; the session is kept"),
 ];
 

@@ -1,6 +1,6 @@
 //! The line above the prompt: which model, how full its context is, what holds commands back, where.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::safe::readable;
 use super::style::{Row, Span, Tone, columns, span};
@@ -17,7 +17,9 @@ pub(crate) struct Status {
     /// What holds commands back; empty until that is known.
     pub(crate) sandbox: String,
     /// The working folder.
-    pub(crate) folder: String,
+    pub(crate) folder: PathBuf,
+    /// The person's home folder.
+    pub(crate) home: Option<PathBuf>,
     /// The session's id; `None` until one is stored.
     pub(crate) session: Option<String>,
     /// Messages that wait for their turn.
@@ -69,7 +71,8 @@ impl Status {
         if !self.sandbox.is_empty() {
             parts.push(part(3, tone, format!("sandbox {}", self.sandbox)));
         }
-        parts.push(part(4, Tone::Dim, self.folder.clone()));
+        let place = folder(&self.folder, self.home.as_deref());
+        parts.push(part(4, Tone::Dim, place));
         let session = self.session.as_deref().map_or("new session", short);
         parts.push(part(5, Tone::Dim, session.to_owned()));
         parts
@@ -116,7 +119,7 @@ pub(crate) fn short(id: &str) -> &str {
 }
 
 /// A folder as people write it, the home folder as `~`; only its end where it is long.
-pub(crate) fn folder(path: &Path, home: Option<&Path>) -> String {
+fn folder(path: &Path, home: Option<&Path>) -> String {
     let text = match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Some(rest) => format!("~/{}", rest.display()),
@@ -139,7 +142,8 @@ mod tests {
             used: Some(4_096),
             window: Some(32_768),
             sandbox: "none".into(),
-            folder: "~/src/castellan".into(),
+            folder: "/home/me/src/castellan".into(),
+            home: Some("/home/me".into()),
             session: Some("ws_0195f3c2aa7b7c0d8e9f".into()),
             queued: 2,
         }

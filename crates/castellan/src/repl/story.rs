@@ -14,6 +14,8 @@ use super::inbox::keep_tail;
 use super::markdown::Markdown;
 use super::safe::readable;
 use super::style::{Break, Indent, Looks, Row, Tone, span, wrap};
+use crate::output::counted;
+use crate::words;
 
 /// Who answers questions here, as the record calls it.
 pub(crate) const SURFACE: &str = "terminal";
@@ -86,13 +88,6 @@ impl Story {
         self.running.clear();
         self.typed = false;
         rows
-    }
-
-    fn compacted(&self, before: u64, after: u64, problem: Option<&str>) -> Vec<Row> {
-        let why = problem.map_or_else(String::new, |why| format!(" (without the model: {why})"));
-        let text =
-            format!("* the conversation was made shorter: about {before} → {after} tokens{why}");
-        self.note(Tone::Dim, &text)
     }
 
     /// Takes in an event and returns what is told for good.
@@ -184,7 +179,8 @@ impl Story {
                 ..
             } => {
                 self.waits = None;
-                self.compacted(*tokens_before, *tokens_after, problem.as_deref())
+                let told = words::compacted(*tokens_before, *tokens_after, problem.as_deref());
+                self.note(Tone::Dim, &format!("* {told}"))
             }
             // One that is stored ends the turn, which tells it with a hint.
             Event::Error { message, .. } if recorded.seq.is_none() => {
@@ -234,7 +230,10 @@ impl Story {
         let mut rows = vec![Row::default()];
         rows.extend(self.spoken(text));
         if pictures > 0 {
-            rows.extend(self.note(Tone::Dim, &format!("  with {pictures} pictures")));
+            rows.extend(self.note(
+                Tone::Dim,
+                &format!("  with {}", counted(pictures, "picture")),
+            ));
         }
         rows.push(Row::default());
         rows
@@ -286,8 +285,7 @@ impl Story {
         let was = self.answered;
         let mut rows = self.end_answer();
         if !complete && was {
-            let void = "✗ the answer broke off; what stands above of it is void";
-            rows.extend(self.note(Tone::Bad, void));
+            rows.extend(self.note(Tone::Bad, &format!("✗ {}", words::BROKE_OFF)));
         }
         self.answered = was && complete;
         rows
@@ -301,12 +299,9 @@ impl Story {
             rows.extend(self.end_answer());
         }
         self.waits = None;
-        let cut = match finish {
-            Finish::Length => Some("! the answer was cut off by the output limit"),
-            Finish::ContentFilter => Some("! the answer was cut off by a content filter"),
-            Finish::Stop | Finish::ToolCalls | Finish::Other(_) => None,
-        };
-        rows.extend(cut.into_iter().flat_map(|cut| self.note(Tone::Warn, cut)));
+        if let Some(cut) = words::cut_off(finish) {
+            rows.extend(self.note(Tone::Warn, &format!("! {cut}")));
+        }
         rows
     }
 
@@ -367,7 +362,7 @@ impl Story {
             line = format!("  └ {whose}: denied");
         }
         if lines > 1 {
-            line.push_str(&format!(" · {lines} lines"));
+            line.push_str(&format!(" · {}", counted(lines, "line")));
         }
         let tone = match (outcome.as_str(), is_error) {
             ("done", false) => Tone::Dim,
@@ -395,7 +390,10 @@ impl Story {
         let mut rows = Vec::new();
         if total > LIVE_LINES {
             let above = total - (lines.len() - shown);
-            rows.push(Row::of(Tone::Dim, format!("  │ … {above} lines above")).cut(self.width));
+            rows.push(
+                Row::of(Tone::Dim, format!("  │ … {} above", counted(above, "line")))
+                    .cut(self.width),
+            );
         }
         for line in lines.iter().skip(shown) {
             rows.push(Row::of(Tone::Dim, format!("  │ {}", readable(line))).cut(self.width));

@@ -1,11 +1,9 @@
 //! The two states of the conversation: at the prompt, and while the session is watched.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::ModelError;
 use castellan_core::event::{State as Activity, TurnEnd};
-use castellan_runtime::live::Said;
 use castellan_runtime::{Question, Refusal, Standing};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -19,7 +17,6 @@ use super::screen::Region;
 use super::slash::{self, Line};
 use super::story::SURFACE;
 use super::style::{Row, Tone};
-use crate::attach::{Attachment, attach};
 use crate::error::{CommandError, io};
 
 /// How often what is under way is drawn anew.
@@ -205,11 +202,10 @@ impl Repl {
         if let (None, Some(found)) = (&self.open, found) {
             self.tell(Tone::Dim, &found)?;
         }
-        let live = self.begin().await?;
-        match self.with_attached(text.clone()).await {
-            Ok(said) => {
+        self.begin().await?;
+        match self.send(&text).await {
+            Ok(()) => {
                 self.story.was_typed();
-                live.say(said).map_err(refused)?;
                 Ok(Next::Watch)
             }
             Err(error) => {
@@ -217,20 +213,6 @@ impl Repl {
                 Err(error)
             }
         }
-    }
-
-    /// The message with the files that were attached to it, which are let go of.
-    async fn with_attached(&mut self, mut text: String) -> Result<Said, CommandError> {
-        let mut pictures = Vec::new();
-        for path in std::mem::take(&mut self.attached) {
-            let Some(open) = &self.open else { break };
-            let parser = Arc::clone(&self.world.parser);
-            match attach(&path, parser, &open.album).await? {
-                Attachment::Text(block) => text = format!("{text}\n\n{block}"),
-                Attachment::Picture(picture) => pictures.push(picture),
-            }
-        }
-        Ok(Said { text, pictures })
     }
 
     /// Waits until a model is found; [`Next::Watch`] where one is and something can be said.
@@ -333,6 +315,7 @@ impl Repl {
             watched = Ok(self.settle_keys().await);
         }
         let mut rows = self.story.rest();
+        self.sent.clear();
         self.tell_status(0);
         if let Ok(Next::Prompt) = watched {
             rows.extend(self.how_it_ended());
@@ -537,20 +520,7 @@ impl Repl {
         }
         if let Some(open) = &self.open {
             let back = open.live.stop();
-            if !back.is_empty() {
-                let typed = self.editor.take();
-                let lines: Vec<String> = back
-                    .into_iter()
-                    .map(|said| said.text)
-                    .chain([typed])
-                    .filter(|line| !line.is_empty())
-                    .collect();
-                self.editor.set(lines.join("\n"));
-                done.extend(
-                    self.story
-                        .note(Tone::Dim, "what was queued stands in the line again"),
-                );
-            }
+            done.extend(self.take_back(back));
         }
         Watch::On
     }
@@ -583,25 +553,18 @@ impl Repl {
         }
         match slash::parse(line) {
             Line::Blank => {}
-            Line::Say(text) => {
-                let said = self.with_attached(text.clone()).await;
-                let queued = said.and_then(|said| match &self.open {
-                    Some(open) => open.live.say(said).map_err(refused),
-                    None => Err(CommandError::failed("no session is open")),
-                });
-                match queued {
-                    Ok(()) => {
-                        let first = text.lines().next().unwrap_or_default();
-                        let words = castellan_core::text::shorten(first, 60);
-                        let line = format!("queued: {words}");
-                        done.extend(self.story.note(Tone::Dim, &line));
-                    }
-                    Err(error) => {
-                        self.editor.set(text);
-                        done.extend(self.story.note(Tone::Bad, &error.text()));
-                    }
+            Line::Say(text) => match self.send(&text).await {
+                Ok(()) => {
+                    let first = text.lines().next().unwrap_or_default();
+                    let words = castellan_core::text::shorten(first, 60);
+                    let line = format!("queued: {words}");
+                    done.extend(self.story.note(Tone::Dim, &line));
                 }
-            }
+                Err(error) => {
+                    self.editor.set(text);
+                    done.extend(self.story.note(Tone::Bad, &error.text()));
+                }
+            },
             Line::Unknown(name, near) => {
                 done.extend(self.story.note(Tone::Bad, &unknown(&name, near).text()));
             }
@@ -647,30 +610,25 @@ impl Repl {
     /// How the last turn ended, where that is not plain from what stands above.
     fn how_it_ended(&mut self) -> Vec<Row> {
         let standing = self.standing();
-        match standing.last {
-            Some((TurnEnd::Failed, failure)) => {
-                let (message, hint) = failure.map_or_else(
-                    || ("the turn failed".to_owned(), String::new()),
-                    |ModelError { message, hint, .. }| (message, hint),
-                );
-                let mut rows = self.story.note(Tone::Bad, &format!("✗ {message}"));
-                let hint = if hint.is_empty() {
-                    hint
-                } else {
-                    format!("hint: {hint}\n")
-                };
-                rows.extend(
-                    self.story
-                        .note(Tone::Dim, &format!("{hint}/continue tries again")),
-                );
-                rows
-            }
-            Some((TurnEnd::Limit, _)) => self.story.note(
-                Tone::Warn,
-                "! the turn used all model calls it was given; /continue gives it as many again",
-            ),
-            _ => Vec::new(),
+        let Some((end, failure)) = standing.last else {
+            return Vec::new();
+        };
+        let (tone, mark, next) = match end {
+            TurnEnd::Failed => (Tone::Bad, "✗", "/continue tries again"),
+            // Its hint says what it takes to go on.
+            TurnEnd::Limit => (Tone::Warn, "!", "to go on: /continue"),
+            TurnEnd::Done | TurnEnd::Cancelled => return Vec::new(),
+        };
+        let (message, hint) = failure.map_or_else(
+            || ("the turn failed".to_owned(), String::new()),
+            |ModelError { message, hint, .. }| (message, hint),
+        );
+        let mut rows = self.story.note(tone, &format!("{mark} {message}"));
+        if !hint.is_empty() {
+            rows.extend(self.story.note(Tone::Dim, &format!("hint: {hint}")));
         }
+        rows.extend(self.story.note(Tone::Dim, next));
+        rows
     }
 
     pub(super) fn status_row(&self, width: usize) -> Row {

@@ -115,6 +115,11 @@ fn a_hook_that_misbehaves_asks_and_leaves_nothing_behind() {
             "{}",
             run.stderr
         );
+        let go_on = format!(
+            "answer it in the terminal: castellan --resume {}",
+            run.session()
+        );
+        assert!(run.stderr.contains(&go_on), "{}", run.stderr);
     }
 }
 

@@ -3,9 +3,14 @@
 use castellan_testkit::{Home, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::program::{config, home_with, run};
+use crate::pictures::{PNG, seeing};
+use crate::program::{PROGRAM, Run, config, home_with, run};
 
-/// A session with a call that ran, one that was denied, a long result and a secret-looking key.
+/// A secret that commands get.
+const SECRET: &str = "s3cret-of-the-export";
+
+/// A session with a call that ran, had a long result and printed a secret, one that was denied, and
+/// others that failed.
 fn session(home: &Home) -> String {
     let server = ModelServer::scripted([
         Reply::text_and_calls(
@@ -13,18 +18,29 @@ fn session(home: &Home) -> String {
             [
                 (
                     "bash",
-                    json!({"command": "echo '```'; echo key $KEY; seq 1 20000"}),
+                    json!({"command": "echo '```'; echo key $EXPORT_TOKEN; seq 1 20000"}),
                 ),
                 ("read_file", json!({"path": "missing.txt"})),
             ],
         ),
-        Reply::calls([("nothing_like_it", json!({}))]),
+        Reply::calls([
+            ("nothing_like_it", json!({})),
+            ("bash", json!({"command": "touch denied.txt"})),
+        ]),
         Reply::text("All **done**."),
         Reply::text("Again."),
     ]);
-    home.write_config(&config(&server));
+    home.write_config(&format!(
+        "{}[tools]\nenvironment = [\"EXPORT_TOKEN\"]\n\
+         [[policy]]\ncommand = \"touch\"\naction = \"deny\"\nreason = \"hands off\"\n",
+        config(&server)
+    ));
     let prompt = "# look\nplease";
-    let first = run(home, &["exec", "--json", "--skip-permissions", prompt]);
+    let mut first = home.command(PROGRAM);
+    first
+        .args(["exec", "--json", "--skip-permissions", prompt])
+        .env("EXPORT_TOKEN", SECRET);
+    let first = Run::from(first.output().unwrap());
     assert_eq!(first.code, 0, "{first:?}");
     let id = first.session();
     let second = run(home, &["exec", "--resume", &id, "and again"]);
@@ -47,6 +63,10 @@ fn a_session_is_written_as_markdown_that_nothing_in_it_can_break() {
         "**done** in ",
         "**failed** in ",
         "TOOL_NOT_FOUND",
+        "key [redacted]\n",
+        "- deny by policy",
+        "hands off",
+        "**denied** in ",
         "left out here",
         "All **done**.",
         "*turn over: done*",
@@ -57,7 +77,7 @@ fn a_session_is_written_as_markdown_that_nothing_in_it_can_break() {
     assert!(page.len() < 60_000, "{} bytes", page.len());
     // The fence around a result is longer than the one inside of it.
     assert!(page.contains("````\n```\n"), "{page}");
-    assert!(!page.contains('\u{1b}'));
+    assert!(!page.contains('\u{1b}') && !page.contains(SECRET));
 }
 
 #[test]
@@ -69,7 +89,9 @@ fn a_session_is_written_as_one_json_document() {
     let export = run(&home, &["export", &id, "--format", "json", "-o", path]);
     assert_eq!((export.code, export.stdout.as_str()), (0, ""), "{export:?}");
     assert!(export.stderr.contains("wrote "), "{}", export.stderr);
-    let story: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains(SECRET), "{text}");
+    let story: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(story["session"], json!(id));
     let kinds: Vec<&str> = story["parts"]
         .as_array()
@@ -82,6 +104,7 @@ fn a_session_is_written_as_one_json_document() {
         [
             "user",
             "assistant",
+            "call",
             "call",
             "call",
             "call",
@@ -154,6 +177,36 @@ fn what_was_denied_and_what_was_left_out_is_told() {
         page.contains("**denied**") && page.contains("ask by default"),
         "{page}"
     );
+}
+
+#[test]
+fn pictures_are_named_with_the_files_that_have_them() {
+    let server = ModelServer::scripted([
+        Reply::calls([("read_file", json!({"path": "p.png"}))]),
+        Reply::text("Red."),
+    ]);
+    let home = Home::new();
+    home.write_config(&seeing(&server));
+    home.write("p.png", PNG);
+    let turn = run(&home, &["exec", "--json", "look", "--attach", "p.png"]);
+    assert_eq!(turn.code, 0, "{turn:?}");
+    let id = turn.session();
+    let page = run(&home, &["export", &id]).stdout;
+    let story = run(&home, &["export", &id, "--format", "json"]).stdout;
+    let story: Value = serde_json::from_str(&story).unwrap();
+    let named = [
+        &story["parts"][0]["pictures"][0],
+        &story["parts"][1]["result"]["pictures"][0],
+    ];
+    for picture in named {
+        let file = picture["path"].as_str().unwrap();
+        assert_eq!(std::fs::read(file).unwrap(), PNG);
+        let line = format!(
+            "- picture: PNG, 1 x 1 pixels, {} bytes, in `{file}`",
+            PNG.len()
+        );
+        assert_eq!(page.matches(&line).count(), 2, "{page}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod attached;
 mod background;
 mod bad_input;
 mod catalog;
@@ -12,6 +13,7 @@ mod decisions;
 mod exec;
 mod export;
 mod folder;
+mod pages;
 mod pictures;
 mod program;
 mod repl;

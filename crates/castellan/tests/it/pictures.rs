@@ -6,15 +6,16 @@ use serde_json::{Value, json};
 use crate::program::{config, run};
 
 /// A red picture of one pixel.
-const PNG: &[u8] = &[
+pub(crate) const PNG: &[u8] = &[
     137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0,
     0, 0, 144, 119, 83, 222, 0, 0, 0, 12, 73, 68, 65, 84, 8, 215, 99, 248, 207, 192, 0, 0, 3, 1, 1,
     0, 24, 221, 141, 176, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130,
 ];
 /// The beginning of its base64.
-const URL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB";
+pub(crate) const URL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB";
 
-fn seeing(server: &ModelServer) -> String {
+/// A configuration whose default model is this server, and sees.
+pub(crate) fn seeing(server: &ModelServer) -> String {
     format!(
         "{}[models.test.capabilities]\nsupports_vision = true\n",
         config(server).replace("[database]\nsynchronous = \"normal\"\n", "")

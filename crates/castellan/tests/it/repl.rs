@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use castellan_testkit::{Gate, Home, ModelServer, Reply};
 use serde_json::{Value, json};
 
-use crate::program::{run, unenclosed};
+use crate::program::{PROGRAM, run, unenclosed};
 use crate::terminal::Terminal;
 
 /// A server with these answers, and a home whose model it is.
-fn world(replies: impl IntoIterator<Item = Reply>) -> (ModelServer, Home) {
+pub(crate) fn world(replies: impl IntoIterator<Item = Reply>) -> (ModelServer, Home) {
     let server = ModelServer::scripted(replies);
     let home = Home::new();
     home.write_config(&unenclosed(&server));
@@ -30,7 +30,7 @@ fn told(server: &ModelServer) -> String {
 }
 
 /// The words of every message of a person in the last request.
-fn said(server: &ModelServer) -> Vec<String> {
+pub(crate) fn said(server: &ModelServer) -> Vec<String> {
     let requests = server.requests();
     let messages = requests.last().unwrap().messages();
     let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
@@ -119,6 +119,26 @@ fn a_yes_with_words_runs_the_call_and_reaches_the_model() {
     );
     assert!(told(&server).contains("use full path"));
     assert_eq!(home.read("new.txt").as_deref(), Some("one\ntwo\n"));
+    terminal.leave();
+}
+
+#[test]
+fn all_of_a_long_preview_is_shown_on_request() {
+    let lines: String = (0..60).map(|number| format!(": line {number}\n")).collect();
+    let (_server, home) = world([bash(&lines), Reply::text("Done.")]);
+    let terminal = Terminal::ready(&home, &[]);
+    terminal.enter("go");
+    let screen = terminal.wait("y/n/a ›");
+    assert!(
+        screen.contains("more lines; v shows all of it") && !screen.contains(": line 59"),
+        "{screen}"
+    );
+    terminal.enter("v");
+    terminal.until("all of it, and the question", |screen| {
+        screen.contains(": line 59") && screen.contains("y/n/a ›")
+    });
+    terminal.enter("y");
+    terminal.rests("Done.");
     terminal.leave();
 }
 
@@ -413,6 +433,11 @@ fn commands_tell_what_there_is() {
     let terminal = Terminal::ready(&home, &[]);
     terminal.enter("/halp");
     terminal.rests("did you mean /help?");
+    terminal.enter("/help");
+    let screen = terminal.rests("all of a long preview");
+    for part in ["what can be typed here", "/attach FILE", "Ctrl-C stops"] {
+        assert!(screen.contains(part), "{part} is not in\n{screen}");
+    }
     terminal.enter("/model");
     terminal.rests("configured:");
     terminal.enter("/tools write");
@@ -441,9 +466,10 @@ fn commands_tell_what_there_is() {
     terminal.enter("/cost");
     let screen = terminal.rests("no price known");
     assert!(
-        screen.contains("1 answers") && screen.contains("10 tokens read"),
+        screen.contains("1 answer ") && screen.contains("10 tokens read"),
         "{screen}"
     );
+    assert!(screen.contains("[models.NAME.price]"), "{screen}");
     terminal.enter("/grants");
     terminal.rests("no permissions were given for good");
     terminal.enter("/shells");
@@ -587,6 +613,52 @@ fn a_failed_turn_says_why_and_goes_on() {
 }
 
 #[test]
+fn a_turn_that_reaches_its_limit_says_which_and_goes_on() {
+    for (limit, message, hint) in [
+        (
+            ["--max-turns", "1"],
+            "! the model was asked 1 times",
+            "session.max_turns",
+        ),
+        (
+            ["--max-turn-tokens", "12"],
+            "! the turn has used 15 of 12 tokens",
+            "session.max_turn_tokens",
+        ),
+    ] {
+        let (_server, home) = world([bash("echo hello"), Reply::text("Done.")]);
+        let terminal = Terminal::ready(&home, &[&limit[..], &["--skip-permissions"]].concat());
+        terminal.enter("go");
+        let screen = terminal.rests("to go on: /continue");
+        assert!(
+            screen.contains(message) && screen.contains(hint),
+            "{screen}"
+        );
+        terminal.enter("/continue");
+        terminal.rests("Done.");
+        terminal.leave();
+    }
+}
+
+#[test]
+fn a_folder_for_a_session_that_has_one_is_refused_before_anything_is_shown() {
+    let (_server, home) = world([Reply::text("Hello.")]);
+    assert_eq!(run(&home, &["exec", "hi"]).code, 0);
+    let args = ["--resume", &session(&home), "--cwd", "."];
+    let exec = run(&home, &[&["exec"], &args[..], &["go"]].concat());
+    let said = "--cwd can't change where a stored session works";
+    assert_eq!(
+        (exec.code, exec.stderr.contains(said)),
+        (2, true),
+        "{exec:?}"
+    );
+    let terminal = Terminal::usual(&home, &args);
+    let screen = terminal.wait(said);
+    assert!(!screen.contains("/help tells"), "{screen}");
+    assert_eq!(terminal.ended().code(), Some(2));
+}
+
+#[test]
 fn no_model_keeps_nobody_from_the_prompt() {
     let home = Home::new();
     home.write_config("[models.a]\nbase_url = \"http://127.0.0.1:9/v1\"\n[models.b]\nbase_url = \"http://127.0.0.1:9/v1\"\n");
@@ -608,5 +680,9 @@ fn completions_know_every_shell() {
             "{shell}"
         );
     }
+    // Not even a home folder is needed.
+    let mut bare = home.command(PROGRAM);
+    bare.args(["completions", "bash"]).env_clear();
+    assert!(bare.status().unwrap().success());
     assert_eq!(run(&home, &["completions", "tcsh"]).code, 2);
 }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use castellan_core::PictureRef;
 use castellan_core::event::Summarizer;
-use castellan_core::text::{one_line, plain};
+use castellan_core::text::{fenced, one_line, plain};
 
 use super::story::{Call, Came, Part, Story, Told};
-use crate::output::word;
+use crate::output::{counted, word};
 
 /// The whole document.
 pub(super) fn written(story: &Story) -> String {
@@ -36,15 +37,19 @@ pub(super) fn written(story: &Story) -> String {
 
 fn tell(page: &mut String, Part { ts, told }: &Part) {
     match told {
-        Told::User { text } => {
+        Told::User {
+            text,
+            pictures: shown,
+        } => {
             line(page, &format!("\n## User · {ts}\n"));
             // What was typed may look like anything, so it can't pass for a part of this page.
             line(page, &quoted(text));
+            pictures(page, shown);
         }
         Told::Assistant { text, reasoning } => {
             line(page, &format!("\n## Assistant · {ts}\n"));
             if let Some(reasoning) = reasoning.as_ref().filter(|text| !text.trim().is_empty()) {
-                let fenced = fenced(reasoning.trim());
+                let fenced = block(reasoning.trim());
                 line(
                     page,
                     &format!("<details><summary>Reasoning</summary>\n\n{fenced}\n\n</details>\n"),
@@ -97,7 +102,7 @@ fn tell_call(page: &mut String, call: &Call) {
     };
     let heading = format!("\n### {} · {}\n", one_line(&call.name), one_line(header));
     line(page, &heading);
-    line(page, &fenced(&call.arguments));
+    line(page, &block(&call.arguments));
     for decision in &call.decisions {
         line(page, &format!("\n- {}", one_line(decision)));
     }
@@ -109,11 +114,11 @@ fn tell_call(page: &mut String, call: &Call) {
 
 fn tell_result(page: &mut String, came: &Came) {
     let mut heading = format!(
-        "\n**{}** in {} ms, effect {}, {} bytes",
+        "\n**{}** in {} ms, effect {}, {}",
         came.outcome,
         came.duration_ms,
         word(&came.effect),
-        came.bytes
+        counted(came.bytes, "byte")
     );
     if let Some(code) = came.code {
         heading.push_str(&format!(", {code}"));
@@ -122,7 +127,8 @@ fn tell_result(page: &mut String, came: &Came) {
         let whole = one_line(&whole.display().to_string());
         heading.push_str(&format!("; the whole output is in `{whole}`"));
     }
-    line(page, &format!("{heading}\n\n{}", fenced(&came.output)));
+    line(page, &format!("{heading}\n\n{}", block(&came.output)));
+    pictures(page, &came.pictures);
 }
 
 fn line(page: &mut String, text: &str) {
@@ -136,27 +142,20 @@ fn quoted(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Text in a fence that is longer than any in the text.
-fn fenced(text: &str) -> String {
-    let text = plain(text);
-    let longest = text
-        .split(|letter| letter != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or(0);
-    let fence = "`".repeat((longest + 1).max(3));
-    format!("{fence}\n{}\n{fence}", text.trim_end())
+fn block(text: &str) -> String {
+    fenced(plain(text).trim_end())
+}
+
+fn pictures(page: &mut String, pictures: &[PictureRef]) {
+    for picture in pictures {
+        let path = one_line(&picture.path.display().to_string());
+        line(page, &format!("\n- picture: {picture}, in `{path}`"));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fence_is_longer_than_any_inside() {
-        assert_eq!(fenced("a"), "```\na\n```");
-        assert_eq!(fenced("```\nx\n````"), "`````\n```\nx\n````\n`````");
-    }
 
     #[test]
     fn a_quote_keeps_every_line_inside() {

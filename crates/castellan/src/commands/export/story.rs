@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use castellan_core::event::{CompactionCause, Summarizer, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::text::head_and_tail;
-use castellan_core::{CallId, EffectStatus, ErrorCode, Event, Recorded, SessionId, Timestamp};
+use castellan_core::{
+    CallId, EffectStatus, ErrorCode, Event, PictureRef, Recorded, SessionId, Timestamp,
+};
 use serde::Serialize;
 
 /// How many bytes of a result are written down.
@@ -42,6 +44,8 @@ pub(super) struct Part {
 pub(super) enum Told {
     User {
         text: String,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pictures: Vec<PictureRef>,
     },
     Assistant {
         text: String,
@@ -98,6 +102,9 @@ pub(super) struct Came {
     /// The file with the whole of it, where the model did not see all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) whole: Option<PathBuf>,
+    /// Pictures that belong to it, by the files that have them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) pictures: Vec<PictureRef>,
 }
 
 impl Story {
@@ -138,7 +145,10 @@ impl Story {
                 }
                 return;
             }
-            Event::UserTurn { text, .. } => Told::User { text: text.clone() },
+            Event::UserTurn { text, pictures } => Told::User {
+                text: text.clone(),
+                pictures: pictures.clone(),
+            },
             Event::Notice { text, .. } => Told::Notice { text: text.clone() },
             Event::Error { code, message } => Told::Error {
                 code: *code,
@@ -242,6 +252,7 @@ impl Story {
                 code,
                 duration_ms,
                 spill,
+                pictures,
                 ..
             } => self.on_call(*call_id, places, |call| {
                 // A second result of a call tells nothing.
@@ -253,6 +264,7 @@ impl Story {
                     output: cut(output, RESULT_BYTES),
                     bytes: output.len(),
                     whole: spill.clone(),
+                    pictures: pictures.clone(),
                 });
             }),
             // What only passes by is never stored, and the rest says nothing of its own.

@@ -1,0 +1,49 @@
+//! What the arguments of a session mean, for `exec` and the conversation alike.
+
+use castellan_core::Grant;
+use castellan_gate::Permission;
+use castellan_tools::bash::OUTSIDE_SANDBOX;
+
+use crate::cli::SessionArgs;
+use crate::error::CommandError;
+use crate::wiring::World;
+
+/// Refuses what can't be meant. To be asked before anything is shown or begun.
+///
+/// # Errors
+/// Wrong usage: a folder for a session that has one, a permission for a tool that doesn't exist.
+pub(crate) fn require_sense(world: &World, arguments: &SessionArgs) -> Result<(), CommandError> {
+    if arguments.resume.is_some() && arguments.cwd.is_some() {
+        return Err(
+            CommandError::usage("--cwd can't change where a stored session works")
+                .hint("leave it out, or begin a new session"),
+        );
+    }
+    arguments
+        .yes_to
+        .iter()
+        .try_for_each(|grant| require_tool(world, grant))
+}
+
+fn require_tool(world: &World, grant: &Grant) -> Result<(), CommandError> {
+    let names = || world.catalog.specs().map(|spec| spec.name.as_str());
+    if names()
+        .chain([OUTSIDE_SANDBOX])
+        .any(|name| grant.names(name))
+    {
+        return Ok(());
+    }
+    let known: Vec<&str> = names().collect();
+    Err(
+        CommandError::usage(format!("--yes-to {grant}: no tool has such a name"))
+            .hint(format!("the tools are {}", known.join(", "))),
+    )
+}
+
+/// What runs unasked.
+pub(crate) fn permission(arguments: &SessionArgs) -> Permission {
+    Permission {
+        grants: arguments.yes_to.clone(),
+        skip: arguments.skip_permissions,
+    }
+}
