@@ -1,5 +1,6 @@
 //! The second look for a text that is not in a file exactly: whole lines, where only trailing
-//! blanks differ, or all lines are indented further by the same, or tabs stand for blanks.
+//! blanks differ, or all lines are indented by the same more or less, or tabs stand for blanks. What
+//! is found counts only where everything was looked at.
 //!
 //! Nothing within a line is ever overlooked: there, blanks can mean something.
 
