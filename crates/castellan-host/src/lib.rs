@@ -1,14 +1,15 @@
-//! Everything that touches the machine on behalf of others: child processes, outbound HTTP, the
-//! process environment, the system's clock and randomness.
+//! Everything that touches the machine on behalf of others: child processes and what encloses them,
+//! outbound HTTP, the process environment, the system's clock and randomness.
 //!
 //! This is the only room where a process is born or an outbound connection is made, so that both
-//! have one owner: a process ends with the call that asked for it, and a connection goes where it
-//! was told to and carries no credential further.
+//! have one owner: a process ends with whoever asked for it, and a connection goes where it was told
+//! to and carries no credential further.
 //!
 //! The room must not know what a tool, a model or a session is.
 //!
 //! Start reading at [`shell`] (how a command runs and how it ends), then [`helper`] (the small
-//! child process each command runs under) and [`env`](mod@env) (what children may see).
+//! child process each command runs under), [`sandbox`] (what a command may touch) and
+//! [`env`](mod@env) (what children may see).
 
 pub mod capture;
 pub mod children;

@@ -2,10 +2,12 @@
 //! the folder it went to; or starts one in the background, of which nothing is left when the session
 //! is.
 //!
-//! `background` has the commands in the background, `folder` the working folder, `refusal` the
-//! commands nobody is asked about, `unanswered` the hint for commands that wanted to ask somebody.
+//! `background` has the commands in the background and `ring` what they wrote, `end` the words for
+//! how commands end, `folder` the working folder, `refusal` the commands nobody is asked about,
+//! `unanswered` the hint for commands that wanted to ask somebody.
 
 pub(crate) mod background;
+mod end;
 mod folder;
 mod refusal;
 mod ring;
@@ -19,21 +21,21 @@ use std::time::Duration;
 use castellan_core::caller::Surface;
 use castellan_core::outcome::Retry;
 use castellan_core::port::{Overflow, Progress};
-use castellan_core::text::{chain, shorten};
+use castellan_core::text::shorten;
 use castellan_core::tool::{
     CallContext, DefaultDecision, Effect, Inspection, Preview, Report, SessionEffect, SessionView,
     ToolSpec, TypedTool,
 };
 use castellan_core::{EffectStatus, ErrorCode, Outcome};
+use castellan_host::SandboxPolicy;
 use castellan_host::capture::Capture;
 use castellan_host::shell::{End, Shell, ShellJob, ShellReport, Stream};
-use castellan_host::{Error, ErrorKind, SandboxPolicy};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::background::Start;
 pub use self::background::{Background, Listed, MOST};
-use self::background::{NotStarted, Start};
 use crate::DOMAIN;
 
 /// What a permission to run outside the sandbox is called. One for `bash` does not cover it.
@@ -146,32 +148,34 @@ impl Bash {
             .unwrap_or_else(|_| workspace.clone());
         sandbox
             .policy(&workspace)
-            .map_err(|error| unstarted(&error))
+            .map_err(|error| end::unstarted(&error))
     }
 
     fn job(
         &self,
         params: &Params,
         view: &SessionView,
+        policy: Option<SandboxPolicy>,
         timeout: Duration,
-    ) -> Result<ShellJob, Outcome> {
+    ) -> ShellJob {
         let environment = self.environment.clone();
         let mut job = ShellJob::bash(&params.command, &view.cwd, environment, timeout);
-        job.sandbox = self.policy(params, view)?;
+        job.sandbox = policy;
         if params.stop_on_error == Some(true) {
             job.args.insert(0, "-e".to_owned());
         }
-        Ok(job)
+        job
     }
 
-    async fn run(&self, params: Params, context: CallContext) -> Report {
+    async fn run(
+        &self,
+        params: Params,
+        policy: Option<SandboxPolicy>,
+        context: CallContext,
+    ) -> Report {
         let timeout = self.timeout(&params);
-        let mut job = match self.job(&params, &context.view, timeout) {
-            Ok(job) => job,
-            Err(outcome) => return outcome.into(),
-        };
+        let mut job = self.job(&params, &context.view, policy.clone(), timeout);
         job.follow = true;
-        let policy = job.sandbox.clone();
         let mut output = Output::new(&context);
         let ran = self
             .shell
@@ -186,31 +190,35 @@ impl Bash {
                 let environment = &self.environment;
                 let (session, moved) =
                     folder::left(&report, &params.command, &context, environment);
+                let written = output.end();
                 let cwd = &context.view.cwd;
-                let notice = policy.and_then(|policy| output.notice(&report, &policy, cwd));
-                let outcome =
-                    output.outcome(&report, timeout, &(notice.unwrap_or_default() + &moved));
+                let notice = policy.and_then(|policy| notice(&written, &report, &policy, cwd));
+                let remarks = notice.unwrap_or_default() + &moved;
+                let outcome = output.outcome(written, &report, timeout, &remarks);
                 Report {
                     session,
                     ..outcome.into()
                 }
             }
-            Err(error) => unstarted(&error).into(),
+            Err(error) => end::unstarted(&error).into(),
         }
     }
 
     /// Starts the command and leaves it running.
-    async fn start(&self, params: Params, context: CallContext) -> Report {
+    async fn start(
+        &self,
+        params: Params,
+        policy: Option<SandboxPolicy>,
+        context: CallContext,
+    ) -> Report {
         let Some(session) = context.view.session else {
             let what = "a command can run in the background of a session only";
             return Outcome::failed(what, "leave `background` out").into();
         };
         let timeout = params.timeout.map(|_| self.timeout(&params));
         let command = shorten(params.command.trim(), 200);
-        let job = match self.job(&params, &context.view, timeout.unwrap_or(NO_TIMEOUT)) {
-            Ok(job) => job,
-            Err(outcome) => return outcome.into(),
-        };
+        let limit = timeout.unwrap_or(NO_TIMEOUT);
+        let job = self.job(&params, &context.view, policy, limit);
         let start = Start {
             job,
             command: command.clone(),
@@ -233,7 +241,7 @@ impl Bash {
                     ..outcome.into()
                 }
             }
-            Err(refused) => not_started(refused).into(),
+            Err(refused) => end::not_started(refused).into(),
         }
     }
 
@@ -245,34 +253,11 @@ impl Bash {
     }
 }
 
-fn not_started(refused: NotStarted) -> Outcome {
-    match refused {
-        NotStarted::TooMany(running) => {
-            let names: Vec<String> = running
-                .iter()
-                .map(|listed| format!("{} ({})", listed.id, shorten(&listed.command, 60)))
-                .collect();
-            let what = format!(
-                "{} background shells run, and no more than {MOST} may: {}",
-                names.len(),
-                names.join(", ")
-            );
-            Outcome::failed(
-                what,
-                "end one with `kill_shell`, or run it in the foreground",
-            )
-        }
-        NotStarted::Failed(why) => {
-            Outcome::failed(format!("the command could not be started: {why}"), "")
-        }
-    }
-}
-
 /// Whether the folder a command was meant for is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// It is.
-    There,
+    /// It is; this encloses the command.
+    There(Option<SandboxPolicy>),
     /// It is gone: nothing is run, and the session goes to this folder.
     Gone(PathBuf),
 }
@@ -310,9 +295,10 @@ impl TypedTool for Bash {
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
         let refused = refusal::refused(&params.command, view, &self.environment);
-        if let Some(outcome) = refused.or_else(|| self.policy(params, view).err()) {
-            return futures::future::ready(Err(outcome)).boxed();
-        }
+        let policy = match refused.map_or_else(|| self.policy(params, view), Err) {
+            Ok(policy) => policy,
+            Err(outcome) => return futures::future::ready(Err(outcome)).boxed(),
+        };
         if !view.cwd.is_dir() {
             let refuge = folder::refuge(view, &self.environment);
             let header = format!("leave {}, which is gone", view.cwd.display());
@@ -345,7 +331,7 @@ impl TypedTool for Bash {
         } else {
             self.timeout(params) + ENDING
         });
-        futures::future::ready(Ok((inspection, Place::There))).boxed()
+        futures::future::ready(Ok((inspection, Place::There(policy)))).boxed()
     }
 
     fn execute(
@@ -357,31 +343,21 @@ impl TypedTool for Bash {
         async move {
             let place = match place {
                 // It may have gone while somebody was asked.
-                Place::There if !context.view.cwd.is_dir() => {
+                Place::There(_) if !context.view.cwd.is_dir() => {
                     Place::Gone(folder::refuge(&context.view, &self.environment))
                 }
                 place => place,
             };
             match place {
                 Place::Gone(refuge) => folder::vanished(&context.view, refuge),
-                Place::There if params.background == Some(true) => {
-                    self.start(params, context).await
+                Place::There(policy) if params.background == Some(true) => {
+                    self.start(params, policy, context).await
                 }
-                Place::There => self.run(params, context).await,
+                Place::There(policy) => self.run(params, policy, context).await,
             }
         }
         .boxed()
     }
-}
-
-/// A command that did not run.
-fn unstarted(error: &Error) -> Outcome {
-    let next = match error.kind() {
-        ErrorKind::Sandbox => "nothing was run; tell the person that the sandbox does not work",
-        _ => "",
-    };
-    let what = format!("the command could not be started: {}", chain(error));
-    Outcome::failed(what, next)
 }
 
 /// What a command has written, on its way to whoever watches, to the model, and, where it is too
@@ -425,29 +401,21 @@ impl Output {
         }
     }
 
-    /// What to say of a command that failed where its sandbox has probably stopped it.
-    fn notice(
-        &mut self,
-        report: &ShellReport,
-        policy: &SandboxPolicy,
-        cwd: &Path,
-    ) -> Option<String> {
+    /// All that was written, once nothing more comes.
+    fn end(&mut self) -> String {
         let rest = self.capture.finish();
         self.pass_on(&rest);
-        let has_failed = report.end != End::Exited(0) && !report.timed_out && !report.cancelled;
-        let notice = policy
-            .notice(&self.capture.text(), cwd)
-            .filter(|_| has_failed)?;
-        Some(format!(
-            "[{notice}. If it must run all the same, `outside_sandbox: true` asks a person.]\n"
-        ))
+        self.capture.text()
     }
 
-    /// `remarks` is what is said of the sandbox and the working folder.
-    fn outcome(mut self, report: &ShellReport, timeout: Duration, remarks: &str) -> Outcome {
-        let rest = self.capture.finish();
-        self.pass_on(&rest);
-        let mut text = self.capture.text();
+    /// `text` is what was written, `remarks` what is said of the sandbox and the working folder.
+    fn outcome(
+        self,
+        mut text: String,
+        report: &ShellReport,
+        timeout: Duration,
+        remarks: &str,
+    ) -> Outcome {
         let unanswered = unanswered::unanswered(&text, &report.end);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -466,6 +434,22 @@ impl Output {
         text.push_str(&unanswered.unwrap_or_default());
         ended(text, report, timeout)
     }
+}
+
+/// What to say of a command that failed where its sandbox has probably stopped it.
+fn notice(
+    written: &str,
+    report: &ShellReport,
+    policy: &SandboxPolicy,
+    cwd: &Path,
+) -> Option<String> {
+    if report.end == End::Exited(0) || report.timed_out || report.cancelled {
+        return None;
+    }
+    let notice = policy.notice(written, cwd)?;
+    Some(format!(
+        "[{notice}. If it must run all the same, `outside_sandbox: true` asks a person.]\n"
+    ))
 }
 
 fn ended(mut text: String, report: &ShellReport, timeout: Duration) -> Outcome {
@@ -488,25 +472,22 @@ fn ended(mut text: String, report: &ShellReport, timeout: Duration) -> Outcome {
             effect,
         };
     }
-    match &report.end {
-        End::Exited(0) => Outcome::Done {
-            output: text,
-            effect: EffectStatus::Committed,
-        },
+    let how = end::words(&report.end);
+    let effect = match &report.end {
         // 1 is how tests and searches say no; 141 is a pipe whose reader had enough.
-        End::Exited(code @ (1 | 141)) => {
-            text.push_str(&format!("[exit code {code}]"));
-            Outcome::Done {
-                output: text,
-                effect: EffectStatus::Committed,
-            }
-        }
-        End::Exited(code) => failed(text, &format!("exit code {code}"), EffectStatus::Partial),
-        End::Signalled { name, .. } => failed(text, &format!("ended by {name}"), effect),
-        End::Unended => failed(text, "it could not be ended", effect),
-        End::HelperLost { reason } => {
-            failed(text, &format!("it lost its supervisor: {reason}"), effect)
-        }
+        End::Exited(0 | 1 | 141) => EffectStatus::Committed,
+        End::Exited(_) => EffectStatus::Partial,
+        End::Signalled { .. } | End::Unended | End::HelperLost { .. } => effect,
+    };
+    if effect != EffectStatus::Committed {
+        return failed(text, &how, effect);
+    }
+    if report.end != End::Exited(0) {
+        text.push_str(&format!("[{how}]"));
+    }
+    Outcome::Done {
+        output: text,
+        effect,
     }
 }
 
@@ -543,13 +524,7 @@ fn say_leftovers(text: &mut String, report: &ShellReport) {
         )
         .unwrap_or_default();
     }
-    if !report.survivors.is_empty() {
-        let pids: Vec<String> = report.survivors.iter().map(|s| s.pid.to_string()).collect();
-        writeln!(
-            text,
-            "[could not be ended and still run: pid {}]",
-            pids.join(", ")
-        )
-        .unwrap_or_default();
+    if let Some(pids) = end::survivors(report) {
+        writeln!(text, "[could not be ended and still run: {pids}]").unwrap_or_default();
     }
 }

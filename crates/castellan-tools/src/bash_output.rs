@@ -33,6 +33,20 @@ pub struct Params {
     filter: Option<String>,
 }
 
+/// What the specs of the tools for background shells have in common.
+pub(crate) fn shell_spec<P: JsonSchema>(name: &str, summary: &str, description: &str) -> ToolSpec {
+    let mut spec = ToolSpec::new::<P>(name, DOMAIN, summary, description);
+    spec.primary_key = Some("id".to_owned());
+    spec.examples = vec![serde_json::json!({"id": "b1"})];
+    spec.preconditions = vec!["a background shell was started in this session".to_owned()];
+    spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
+    // They touch nothing but what this session started itself.
+    spec.default = DefaultDecision::Allow;
+    spec.offered = Offered::WithShells;
+    spec.auto_in_task_agent = true;
+    spec
+}
+
 /// The tool.
 #[derive(Debug)]
 pub struct BashOutput {
@@ -44,25 +58,16 @@ impl BashOutput {
     /// The tool, for the commands of `background`.
     #[must_use]
     pub fn new(background: Background) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = shell_spec::<Params>(
             "bash_output",
-            DOMAIN,
             "Read what a background shell has written since the last look",
             "Read what a command that `bash` started with `background: true` has written since it \
              was last read, and whether it still runs. Returns at once. Of what nobody reads the \
              latest 256 KiB are kept.",
         );
-        spec.primary_key = Some("id".to_owned());
-        spec.examples = vec![
-            serde_json::json!({"id": "b1"}),
-            serde_json::json!({"id": "b1", "filter": "error|warning"}),
-        ];
-        spec.preconditions = vec!["a background shell was started in this session".to_owned()];
+        let filtered = serde_json::json!({"id": "b1", "filter": "error|warning"});
+        spec.examples.push(filtered);
         spec.effects = vec![Effect::ReadOnly];
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        spec.default = DefaultDecision::Allow;
-        spec.offered = Offered::WithShells;
-        spec.auto_in_task_agent = true;
         Self { spec, background }
     }
 }

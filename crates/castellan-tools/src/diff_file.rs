@@ -132,9 +132,6 @@ impl TypedTool for DiffFile {
             })
         };
         async move {
-            for path in std::iter::once(&params.path_a).chain(&params.path_b) {
-                file::require_folder(path, view)?;
-            }
             let plan: Plan = blocking("looking", work).await?;
             let other = params
                 .path_b

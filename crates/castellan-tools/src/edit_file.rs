@@ -224,7 +224,6 @@ impl TypedTool for EditFile {
             inspection(&asked, target, bytes, before)
         };
         async move {
-            file::require_folder(&params.path, view)?;
             let (mut inspection, plan) = blocking("looking", work).await?;
             inspection.header.push_str(&view.elsewhere(&params.path));
             Ok((inspection, plan))

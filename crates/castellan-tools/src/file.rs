@@ -3,7 +3,6 @@
 
 mod closed;
 pub mod diff;
-mod folder;
 mod mark;
 mod open;
 mod place;
@@ -12,8 +11,7 @@ pub(crate) mod spec;
 pub mod text;
 
 pub use closed::Closed;
-pub(crate) use folder::require_folder;
-pub(crate) use mark::difference;
+pub(crate) use mark::{Beginning, beginning, difference, digest};
 pub use mark::{HASHED_UP_TO, Identity, load, mark, mark_of};
 pub use open::{Opened, Problem, open, open_resolved, require_unmoved, resolve};
 pub(crate) use open::{explain, open_listed, require_regular, shown};

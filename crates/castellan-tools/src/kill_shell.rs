@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use castellan_core::caller::Surface;
 use castellan_core::tool::{
-    CallContext, DefaultDecision, Effect, Inspection, Offered, Report, SessionEffect, SessionView,
-    ToolSpec, TypedTool,
+    CallContext, Effect, Inspection, Report, SessionEffect, SessionView, ToolSpec, TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::DOMAIN;
 use crate::bash::background::{Background, canonical};
-use crate::bash_output::absent;
+use crate::bash_output::{absent, shell_spec};
 
 /// The arguments of `kill_shell`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -35,23 +32,14 @@ impl KillShell {
     /// The tool, for the commands of `background`.
     #[must_use]
     pub fn new(background: Background) -> Self {
-        let mut spec = ToolSpec::new::<Params>(
+        let mut spec = shell_spec::<Params>(
             "kill_shell",
-            DOMAIN,
             "End a background shell and everything it started",
             "End a command that `bash` started with `background: true`, with everything it started. \
              What it wrote can still be read with `bash_output`.",
         );
-        spec.primary_key = Some("id".to_owned());
-        spec.examples = vec![serde_json::json!({"id": "b1"})];
-        spec.preconditions = vec!["a background shell was started in this session".to_owned()];
         spec.side_effects = vec!["ends the command".to_owned()];
         spec.effects = vec![Effect::Executes];
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
-        // It ends nothing but what this session started itself.
-        spec.default = DefaultDecision::Allow;
-        spec.offered = Offered::WithShells;
-        spec.auto_in_task_agent = true;
         Self { spec, background }
     }
 }

@@ -1,9 +1,11 @@
-//! The built-in file and shell tools. One file a tool: its spec, its parameters, its handler.
+//! The built-in file and shell tools. One file a tool: its spec, its parameters, its handler; what
+//! only it needs is in a folder of its name.
 //!
 //! This crate must not know the gate, the store or any surface: a tool is given a view of its
 //! session and hands back an outcome.
 //!
-//! Start reading at [`read_file`], the simplest one; [`mod@file`] is the ground all file tools share.
+//! Start reading at [`kill_shell`], the shortest one, then [`write_file`]. [`mod@file`] is the ground
+//! all file tools share, [`parse`] where hostile files are read, [`bash`] has the commands.
 
 pub mod bash;
 pub mod bash_output;

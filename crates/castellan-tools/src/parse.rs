@@ -11,6 +11,7 @@ pub mod child;
 mod pdf;
 mod picture;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -85,12 +86,14 @@ pub enum Parsed {
         found: String,
         /// What is shown.
         kind: PictureType,
-        /// Pixels across.
+        /// Pixels across, of what is shown.
         width: u32,
-        /// Pixels down.
+        /// Pixels down, of what is shown.
         height: u32,
         /// Whether the picture was converted.
         converted: bool,
+        /// Pixels across and down of the file, where it was made smaller.
+        shrunk_from: Option<(u32, u32)>,
     },
     /// The text of a PDF, which follows the head of the answer: pages apart by a form feed.
     Pdf {
@@ -123,15 +126,39 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unparsed {
+    /// Somebody asked for that.
+    Cancelled,
+    /// What stood in the way, a sentence for a model.
+    Failed(String),
+}
+
+impl fmt::Display for Unparsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cancelled => "reading it was cancelled",
+            Self::Failed(reason) => reason,
+        })
+    }
+}
+
+impl From<String> for Unparsed {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
 /// Where files are parsed.
 pub trait Parser: Send + Sync {
-    /// Parses the regular file at `path`. An error is a sentence for a model.
+    /// Parses the regular file at `path`.
     fn parse(
         &self,
         format: Format,
         path: PathBuf,
         cancel: Cancel,
-    ) -> BoxFuture<'static, Result<Answer, String>>;
+    ) -> BoxFuture<'static, Result<Answer, Unparsed>>;
 }
 
 /// Parses in this process: for tests, and for the worker itself.
@@ -144,8 +171,8 @@ impl Parser for InProcess {
         format: Format,
         path: PathBuf,
         _cancel: Cancel,
-    ) -> BoxFuture<'static, Result<Answer, String>> {
-        Box::pin(async move { parse(format, &path).map_err(|error| error.to_string()) })
+    ) -> BoxFuture<'static, Result<Answer, Unparsed>> {
+        Box::pin(async move { Ok(parse(format, &path).map_err(|error| error.to_string())?) })
     }
 }
 

@@ -1,4 +1,5 @@
-//! `read_file`: a page of a text file with numbered lines.
+//! `read_file`: a page of a text file with numbered lines, or what a notebook, a PDF file or a
+//! picture has to show. The file is opened once and read once.
 
 mod notebook;
 mod page;
@@ -10,10 +11,10 @@ use std::io::{self, BufRead, BufReader, Cursor, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use castellan_core::Outcome;
 use castellan_core::tool::{
     CallContext, Inspection, Report, SessionEffect, SessionView, ToolSpec, TypedTool,
 };
+use castellan_core::{EffectStatus, Outcome};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ use serde::Deserialize;
 use crate::blocking;
 use crate::file::text::{Binary, Encoding, Extent, Transcoded, detect};
 use crate::file::{self, Closed, HASHED_UP_TO, Opened, Place, Spelling, shown, spec};
-use crate::parse::{self, Answer, Parser};
+use crate::parse::{self, Answer, Parser, Unparsed};
 use page::{Page, bounded_line, count_lines};
 use parsed::Shown;
 
@@ -116,7 +117,6 @@ impl TypedTool for ReadFile {
         let (cwd, path, closed) = (view.cwd.clone(), params.path.clone(), self.closed.clone());
         let find = move || Place::find(&cwd, &path, Spelling::Alike, &closed);
         async move {
-            file::require_folder(&params.path, view)?;
             let place = blocking("looking", find).await?;
             let elsewhere = view.elsewhere(&params.path);
             let header = format!("read {}{elsewhere}", shown(&params.path));
@@ -135,33 +135,48 @@ impl TypedTool for ReadFile {
     ) -> BoxFuture<'static, Report> {
         async move {
             let path = place.path.clone();
-            let look = move || parsed::format_of(&path);
-            let format = match blocking("reading", look).await {
-                Ok(format) => format,
+            let look = move || {
+                let mut opened = file::open_resolved(&path)?;
+                let format = parsed::format_of(&mut opened)?;
+                Ok((opened, format))
+            };
+            let (opened, format) = match blocking("reading", look).await {
+                Ok(looked) => looked,
                 Err(outcome) => return outcome.into(),
             };
             let answer = match format {
                 Some(format) => {
                     let (path, cancel) = (place.path.clone(), context.cancel.clone());
-                    Some(self.parser.parse(format, path, cancel).await)
+                    match self.parser.parse(format, path, cancel).await {
+                        Ok(answer) => Some(Ok(answer)),
+                        Err(Unparsed::Failed(reason)) => Some(Err(reason)),
+                        Err(Unparsed::Cancelled) => return cancelled(&place).into(),
+                    }
                 }
                 None => None,
             };
             let limit = context.view.result_limit;
-            let page = move || page(&params, &place, limit, answer);
+            let page = move || page(&params, &place, opened, limit, answer);
             blocking("reading", page).await.unwrap_or_else(Report::from)
         }
         .boxed()
     }
 }
 
+fn cancelled(place: &Place) -> Outcome {
+    Outcome::Cancelled {
+        output: format!("reading {} was cancelled", shown(&place.path)),
+        effect: EffectStatus::None,
+    }
+}
+
 fn page(
     params: &Params,
     place: &Place,
+    opened: Opened,
     result_limit: usize,
     answer: Option<Result<Answer, String>>,
 ) -> Result<Report, Outcome> {
-    let opened = file::open_resolved(&place.path)?;
     let read = match answer {
         Some(answer) => special(params, opened, result_limit, answer),
         None => pages(params, opened, result_limit),
@@ -183,13 +198,13 @@ fn special(
     let Some((bytes, mark)) = loaded else {
         return Err(io::Error::other("it changed while it was read"));
     };
-    let size = bytes.len() as u64;
+    let (size, digest) = (bytes.len() as u64, file::digest(&bytes, &mark));
     let session = vec![SessionEffect::FileSeen {
         path: path.clone(),
         mark,
     }];
     let told = match answer {
-        Ok(answer) => parsed::shown(&path, bytes, answer),
+        Ok(answer) => parsed::shown(&path, bytes, &digest, answer),
         Err(reason) => Ok(Shown::Told(
             format!("({}, {size} bytes, is not shown: {reason})", shown(&path)),
             None,

@@ -149,7 +149,6 @@ impl TypedTool for Search {
         let (wanted, cwd, closed) = (params.clone(), view.cwd.clone(), self.closed.clone());
         async move {
             let place = params.path.as_deref().unwrap_or(Path::new("."));
-            file::require_folder(place, view)?;
             let plan = blocking("looking", move || plan(&wanted, &cwd, &closed)).await?;
             let header = format!(
                 "search {}{} for {}",

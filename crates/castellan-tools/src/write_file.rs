@@ -1,6 +1,5 @@
 //! `write_file`: creates a file, replaces its content or appends to it.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,13 +15,15 @@ use serde::Deserialize;
 
 use crate::blocking;
 use crate::file::text::{Encoding, Extent, LineEnds, Text, Unencodable, detect};
-use crate::file::{self, Closed, Identity, Place, Problem, Spelling, explain, shown, spec};
+use crate::file::{
+    self, Beginning, Closed, Identity, Opened, Place, Problem, Spelling, explain, shown, spec,
+};
 
 /// How much of the content a preview shows, in characters.
 const PREVIEWED: usize = 2000;
-/// Bytes of a file that tell how it is text, where not all of them are read.
+/// Bytes that tell how a file is text to which something is added.
 const SNIFFED: u64 = 64 * 1024;
-/// Bytes of a file that are read to replace them in kind.
+/// Bytes that tell how a file is text that is replaced in kind.
 const REWRITTEN: u64 = 64 * 1024 * 1024;
 
 /// The arguments of `write_file`.
@@ -45,6 +46,17 @@ enum Mode {
     #[default]
     Overwrite,
     Append,
+}
+
+impl Mode {
+    /// How many bytes at the beginning of a file tell how it is text.
+    const fn told_by(self) -> u64 {
+        match self {
+            Self::Overwrite => REWRITTEN,
+            // Adding to a file must not cost more the longer it is.
+            Self::Append => SNIFFED,
+        }
+    }
 }
 
 /// What was there when the call was inspected.
@@ -101,11 +113,10 @@ impl TypedTool for WriteFile {
         let (cwd, path, closed) = (view.cwd.clone(), params.path.clone(), self.closed.clone());
         let look = move || {
             let target = Place::find(&cwd, &path, Spelling::Same, &closed)?.path;
-            let before = look_at(&target)?.map(|there| there.mark);
+            let before = look_at(&target, 0)?.map(|there| there.content.mark);
             Ok((target, before))
         };
         async move {
-            file::require_folder(&params.path, view)?;
             let (target, before) = blocking("looking", look).await?;
             let known = view.seen.get(&target);
             if params.mode == Mode::Overwrite
@@ -161,18 +172,20 @@ impl TypedTool for WriteFile {
 
 /// What is in a file.
 struct There {
-    mark: FileMark,
+    content: Beginning,
     identity: Identity,
 }
 
-/// What is at a path that was resolved before.
-fn look_at(target: &Path) -> Result<Option<There>, Outcome> {
+/// What is at a path that was resolved before, with its first `wanted` bytes.
+fn look_at(target: &Path, wanted: u64) -> Result<Option<There>, Outcome> {
     match file::open_resolved(target) {
-        Ok(mut opened) => {
-            let mark = file::mark(&mut opened.file, &opened.metadata)
+        Ok(Opened {
+            mut file, metadata, ..
+        }) => {
+            let content = file::beginning(&mut file, &metadata, wanted)
                 .map_err(|error| explain(target, &error))?;
-            let identity = Identity::of(&opened.metadata);
-            Ok(Some(There { mark, identity }))
+            let identity = Identity::of(&metadata);
+            Ok(Some(There { content, identity }))
         }
         Err(Problem::Missing(_)) => {
             file::require_unmoved(target)?;
@@ -195,8 +208,8 @@ fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcom
 
 fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Result<Report, Outcome> {
     let target = &plan.target;
-    let there = look_at(target)?;
-    let now = there.as_ref().map(|there| &there.mark);
+    let mut there = look_at(target, params.mode.told_by())?;
+    let now = there.as_ref().map(|there| &there.content.mark);
     // An earlier call of the same batch may have written it; adding to a file needs no more than
     // that it is there.
     let expected = now.is_some_and(|now| left.has(target, now));
@@ -211,13 +224,21 @@ fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Resul
         }
         _ => {}
     }
-    let Bytes { bytes, note } = content(params, plan, now.is_some())?;
-    let (done, size, mark) = match (&there, params.mode) {
+    let present = there.as_mut().and_then(|there| {
+        let bytes = std::mem::take(&mut there.content.bytes);
+        present(bytes, params.mode)
+    });
+    let Bytes { bytes, note } = content(params, present.as_ref())?;
+    let (done, size, mark) = match (there, params.mode) {
         (Some(there), Mode::Append) => {
-            file::append(target, &bytes)?;
-            let known = expected || view.seen.get(target) == Some(&there.mark);
-            let mark = known.then(|| grown(target, &there.mark, &bytes)).flatten();
-            ("appended to", there.mark.size + bytes.len() as u64, mark)
+            let (before, now) = file::append(target, &bytes)?;
+            let size = now.len();
+            // Where more has happened to it, nobody has read that.
+            let alone =
+                before == there.identity && size == there.content.mark.size + bytes.len() as u64;
+            let known = expected || view.seen.get(target) == Some(&there.content.mark);
+            let mark = (alone && known).then(|| there.content.grown(&bytes, &now));
+            ("appended to", size, mark)
         }
         (there, _) => {
             let before = there.as_ref().map(|there| &there.identity);
@@ -244,22 +265,6 @@ fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Resul
     })
 }
 
-/// The mark of a file that was `before` and to which only `added` has been added since; `None`
-/// where more has happened to it, which nobody has read.
-fn grown(target: &Path, before: &FileMark, added: &[u8]) -> Option<FileMark> {
-    let mut opened = file::open_resolved(target).ok()?;
-    let size = before.size + added.len() as u64;
-    if opened.metadata.len() != size {
-        return None;
-    }
-    if size > file::HASHED_UP_TO {
-        return file::mark(&mut opened.file, &opened.metadata).ok();
-    }
-    let (bytes, mark) = file::load(&mut opened.file, &opened.metadata, size).ok()??;
-    let old = bytes.strip_suffix(added)?;
-    (file::mark_of(old) == *before).then_some(mark)
-}
-
 /// What to write.
 struct Bytes {
     bytes: Vec<u8>,
@@ -269,16 +274,12 @@ struct Bytes {
 
 /// The bytes to write. Encoding, byte order mark and CRLF line ends of the file stay: models never
 /// see them, so they can't send them back.
-fn content(params: &Params, plan: &Plan, exists: bool) -> Result<Bytes, Outcome> {
+fn content(params: &Params, present: Option<&Text>) -> Result<Bytes, Outcome> {
     let plain = |note: &str| Bytes {
         bytes: params.content.clone().into_bytes(),
         note: note.to_owned(),
     };
-    let Some(text) = (if exists {
-        present(&plan.target, params.mode)?
-    } else {
-        None
-    }) else {
+    let Some(text) = present else {
         return Ok(plain(""));
     };
     let made = match params.mode {
@@ -287,7 +288,7 @@ fn content(params: &Params, plan: &Plan, exists: bool) -> Result<Bytes, Outcome>
     };
     match made {
         Ok(bytes) => Ok(Bytes {
-            note: kept(&text),
+            note: kept(text),
             bytes,
         }),
         // A whole new text may be in another encoding, but not one that has lost what was there.
@@ -320,30 +321,17 @@ fn kept(text: &Text) -> String {
     }
 }
 
-/// The text of the file as it is, or of its beginning; `None` where it is no text, or so large
-/// that its beginning must do and doesn't.
-fn present(target: &Path, mode: Mode) -> Result<Option<Text>, Outcome> {
-    let opened = file::open_resolved(target)?;
-    let limit = match mode {
-        Mode::Overwrite => REWRITTEN,
-        // Adding to a file must not cost more the longer it is.
-        Mode::Append => SNIFFED,
-    };
-    let mut bytes = Vec::new();
-    opened
-        .file
-        .take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(|error| explain(target, &error))?;
-    if bytes.len() as u64 == limit {
+/// The text of a file that begins with `bytes`, or of its beginning; `None` where it is no text, or
+/// so large that its beginning must do and doesn't.
+fn present(mut bytes: Vec<u8>, mode: Mode) -> Option<Text> {
+    let limit = usize::try_from(mode.told_by()).unwrap_or(usize::MAX);
+    if bytes.len() >= limit {
+        bytes.truncate(limit);
         let whole = match detect(&bytes, Extent::Beginning) {
-            Ok((Encoding::Utf16Le | Encoding::Utf16Be, _)) => bytes.len() - bytes.len() % 2,
-            _ => bytes
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |at| at + 1),
+            Ok((Encoding::Utf16Le | Encoding::Utf16Be, _)) => limit - limit % 2,
+            _ => memchr::memrchr(b'\n', &bytes).map_or(0, |at| at + 1),
         };
         bytes.truncate(whole);
     }
-    Ok(Text::decode(bytes).ok())
+    Text::decode(bytes).ok()
 }

@@ -46,7 +46,7 @@ pub(crate) async fn attach(
         Some(Format::Picture) => {
             let never = CancelSource::new();
             let parsed = parser.parse(Format::Picture, opened.path.clone(), never.token());
-            let answer = parsed.await.map_err(&refuse)?;
+            let answer = parsed.await.map_err(|error| refuse(error.to_string()))?;
             match answer.parsed {
                 Parsed::Picture {
                     kind,

@@ -17,6 +17,9 @@ const EXAMPLE_PEOPLE: &[&str] = &["me"];
 /// How the hosts begin that package managers know by themselves, and that a mirror may replace.
 const REGISTRY_LABELS: &[&str] = &["index", "static", "registry", "files", "deb"];
 
+/// What such hosts are called otherwise, at any place in their name.
+const REGISTRY_NAMES: &[&str] = &["crates", "npmjs", "pypi", "pythonhosted", "rubygems"];
+
 /// Exceptions, as (file, what may stand there): each needs a reason beside it.
 const ALLOWED: &[(&str, &str)] = &[];
 
@@ -80,14 +83,24 @@ fn hosts(line: &str) -> impl Iterator<Item = &str> {
         .into_iter()
         .flat_map(|scheme| line.split(scheme).skip(1))
         .filter_map(|rest| {
-            rest.split(|c: char| !(c.is_alphanumeric() || "-.".contains(c)))
+            let authority = rest.split(['/', '?', '#', ' ']).next()?;
+            let host = authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host);
+            host.split(|c: char| !(c.is_alphanumeric() || "-.".contains(c)))
                 .next()
         })
 }
 
 fn is_registry(host: &str) -> bool {
-    host.split_once('.')
-        .is_some_and(|(label, rest)| REGISTRY_LABELS.contains(&label) && rest.contains('.'))
+    // A name may end with the dot of the root.
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    let labels: Vec<&str> = host.split('.').collect();
+    match labels.as_slice() {
+        [first, _, _, ..] if REGISTRY_LABELS.contains(first) => true,
+        [names @ .., _top] => names.iter().any(|name| REGISTRY_NAMES.contains(name)),
+        [] => false,
+    }
 }
 
 #[cfg(test)]
@@ -128,10 +141,24 @@ mod tests {
                 "{label}"
             );
         }
+        for name in REGISTRY_NAMES {
+            for line in [
+                format!("https://{name}.example"),
+                format!("get https://{name}.example/simple/x."),
+                format!("<http://www.{name}.example>"),
+                format!("sparse+https://user@a.{}.example:443/", name.to_uppercase()),
+                format!("It is at https://{name}.example."),
+            ] {
+                assert_eq!(count(&line), 1, "{line}");
+            }
+        }
         for line in [
             "https://docs.example.org/index.html",
             "http://index/",
             "static.example.org",
+            "https://example.org/pypi/crates.npmjs",
+            "https://example.pypi",
+            "https://crates-of-fruit.example",
         ] {
             assert_eq!(count(line), 0, "{line}");
         }

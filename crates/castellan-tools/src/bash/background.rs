@@ -10,20 +10,23 @@ use std::time::Duration;
 
 use castellan_core::port::{Notice, Notices};
 use castellan_core::secret::Redaction;
-use castellan_core::text::chain;
 use castellan_core::tool::{BackgroundShell, SessionEffect, SessionView};
 use castellan_core::{CancelSource, Clock, SessionId};
+use castellan_host::Error;
 use castellan_host::capture::Capture;
-use castellan_host::shell::{End, Shell, ShellJob, ShellReport, Stream};
+use castellan_host::shell::{Shell, ShellJob, ShellReport, Stream};
 use futures::channel::oneshot;
 use tokio_util::task::TaskTracker;
 
+use super::end;
 use super::ring::{Ring, Taken};
 
 /// How many may run at once in a session.
 pub const MOST: usize = 8;
 /// How many that have ended are kept for reading, in a session.
 const ENDED_KEPT: usize = 16;
+/// Bytes of text kept of one command that nobody has read.
+const KEPT: usize = 256 * 1024;
 /// How long [`Background::close`] waits. A helper needs less, whatever its command does.
 const CLOSING: Duration = Duration::from_secs(10);
 
@@ -96,8 +99,10 @@ pub(crate) struct Start {
 pub(crate) enum NotStarted {
     /// As many run as may.
     TooMany(Vec<Listed>),
-    /// In words.
-    Failed(String),
+    /// This stood in the way.
+    Failed(Error),
+    /// The task that was to start it is gone.
+    BrokeDown,
 }
 
 /// A background command as it is listed.
@@ -177,7 +182,7 @@ impl Background {
             over: CancelSource::new(),
             inside: Mutex::new(Inside {
                 capture: Capture::new(0, &start.redaction),
-                ring: Ring::default(),
+                ring: Ring::new(KEPT),
                 end: None,
                 told: false,
             }),
@@ -203,10 +208,10 @@ impl Background {
         if let Some(shells) = self.sessions().get_mut(&session) {
             shells.entries.remove(&number);
         }
-        Err(NotStarted::Failed(match ended.await {
-            Ok(Err(error)) => error,
-            Ok(Ok(())) | Err(_) => "it broke down before it began".to_owned(),
-        }))
+        Err(match ended.await {
+            Ok(Err(error)) => NotStarted::Failed(error),
+            Ok(Ok(())) | Err(_) => NotStarted::BrokeDown,
+        })
     }
 
     /// The command that is called `id`, where this process has it.
@@ -223,7 +228,7 @@ async fn run(
     timeout: Option<Duration>,
     entry: Arc<Entry>,
     tell: oneshot::Sender<()>,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let ran = shell
         .run_told(
             job,
@@ -233,36 +238,28 @@ async fn run(
             entry.stop.token(),
         )
         .await;
-    let result = match ran {
-        Ok(report) => {
-            entry.ended(Ended {
-                how: how(&report, timeout),
-                on_request: report.cancelled,
-                elapsed: report.elapsed,
-            });
-            Ok(())
-        }
-        Err(error) => Err(chain(&error)),
-    };
+    let result = ran.map(|report| {
+        entry.ended(Ended {
+            how: how(&report, timeout),
+            on_request: report.cancelled,
+            elapsed: report.elapsed,
+        });
+    });
     entry.over.cancel();
     result
 }
 
 /// The end of a command in words.
 fn how(report: &ShellReport, timeout: Option<Duration>) -> String {
-    let mut how = match (&report.end, timeout) {
+    let mut how = match timeout {
         _ if report.cancelled => "ended on request".to_owned(),
-        (_, Some(limit)) if report.timed_out => {
+        Some(limit) if report.timed_out => {
             format!("timed out: the limit was {} s", limit.as_secs())
         }
-        (End::Exited(code), _) => format!("exit code {code}"),
-        (End::Signalled { name, .. }, _) => format!("ended by {name}"),
-        (End::Unended, _) => "it could not be ended".to_owned(),
-        (End::HelperLost { reason }, _) => format!("it lost its supervisor: {reason}"),
+        _ => end::words(&report.end),
     };
-    if !report.survivors.is_empty() {
-        let pids: Vec<String> = report.survivors.iter().map(|s| s.pid.to_string()).collect();
-        how.push_str(&format!("; still there: pid {}", pids.join(", ")));
+    if let Some(pids) = end::survivors(report) {
+        how.push_str(&format!("; still there: {pids}"));
     }
     how
 }

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// Bytes of text kept of one command.
-pub(super) const KEPT: usize = 256 * 1024;
-
 /// Text in arrival order of which only the end is kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ring {
+    /// How many bytes it holds at most.
+    most: usize,
+    /// Whole characters.
     kept: VecDeque<u8>,
     /// Bytes of `kept` that were read.
     read: usize,
@@ -27,14 +27,30 @@ pub(crate) struct Taken {
 }
 
 impl Ring {
+    /// An empty one that holds `most` bytes.
+    pub(super) const fn new(most: usize) -> Self {
+        Self {
+            most,
+            kept: VecDeque::new(),
+            read: 0,
+            lost: 0,
+        }
+    }
+
     /// Takes what was written.
     pub(super) fn push(&mut self, text: &str) {
         // What would be pushed out again at once need not go in.
-        let bytes = text.as_bytes();
-        let skipped = bytes.len().saturating_sub(KEPT);
-        let last = bytes.get(skipped..).unwrap_or_default();
-        let surplus = (self.kept.len() + last.len()).saturating_sub(KEPT);
-        let surplus = surplus.min(self.kept.len());
+        let skipped = text.ceil_char_boundary(text.len().saturating_sub(self.most));
+        let last = text.as_bytes().get(skipped..).unwrap_or_default();
+        let mut surplus = match skipped {
+            0 => (self.kept.len() + last.len()).saturating_sub(self.most),
+            // What is before a part that is left out goes too.
+            _ => self.kept.len(),
+        };
+        // A character goes whole.
+        while self.kept.get(surplus).is_some_and(|byte| is_inside(*byte)) {
+            surplus += 1;
+        }
         self.kept.drain(..surplus);
         let unread = surplus.saturating_sub(self.read);
         self.read = self.read.saturating_sub(surplus);
@@ -85,13 +101,18 @@ fn character_end(bytes: &[u8], is_all: bool) -> usize {
         return bytes.len();
     }
     let begun = bytes.iter().rev().take(4);
-    let after = begun.take_while(|byte| (**byte & 0xc0) == 0x80).count();
+    let after = begun.take_while(|byte| is_inside(**byte)).count();
     // The character the bytes end with, whole or not: it is left for later, unless it is all there
     // is.
     match bytes.len().saturating_sub(after + 1) {
         0 => bytes.len(),
         end => end,
     }
+}
+
+/// Whether a byte of UTF-8 is not the first one of its character.
+const fn is_inside(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
 }
 
 const fn length(length: usize) -> u64 {
@@ -106,21 +127,33 @@ mod tests {
 
     #[test]
     fn what_was_pushed_out_unread_is_counted() {
-        let mut ring = Ring::default();
+        let mut ring = Ring::new(50);
         ring.push("first\n");
         assert_eq!(ring.take(100, false).text, "first\n");
         ring.push("second\n");
-        ring.push(&"x".repeat(KEPT));
-        let taken = ring.take(KEPT, false);
-        assert_eq!((taken.lost, taken.text.len(), taken.waiting), (7, KEPT, 0));
-        ring.push(&"y".repeat(KEPT + 10));
-        assert_eq!(ring.take(KEPT, false).lost, 10);
-        assert_eq!(ring.kept.len(), KEPT);
+        ring.push(&"x".repeat(50));
+        let taken = ring.take(50, false);
+        assert_eq!((taken.lost, taken.text.len(), taken.waiting), (7, 50, 0));
+        ring.push(&"y".repeat(60));
+        assert_eq!(ring.take(50, false).lost, 10);
+        assert_eq!(ring.kept.len(), 50);
+    }
+
+    #[test]
+    fn a_character_is_pushed_out_whole() {
+        let mut ring = Ring::new(4);
+        ring.push("€a");
+        ring.push("b");
+        let taken = ring.take(100, false);
+        assert_eq!((taken.text.as_str(), taken.lost), ("ab", 3));
+        ring.push("x€€");
+        let taken = ring.take(100, false);
+        assert_eq!((taken.text.as_str(), taken.lost), ("€", 4));
     }
 
     #[test]
     fn a_line_that_is_not_complete_is_read_or_left_as_asked() {
-        let mut ring = Ring::default();
+        let mut ring = Ring::new(1000);
         ring.push("one\ntw");
         assert_eq!(ring.take(100, true).text, "one\n");
         assert_eq!(ring.take(100, true).text, "");
@@ -132,21 +165,37 @@ mod tests {
     }
 
     proptest! {
+        /// Also where the ring overflows, before and between reads.
         #[test]
         fn every_byte_is_read_once_or_counted_as_lost(
-            pieces in proptest::collection::vec("(\\PC|\n|€|😀){0,200}", 0..20),
+            steps in proptest::collection::vec(("(\\PC|\n|€|😀){0,40}", 0_usize..3), 0..15),
+            most in 4_usize..300,
             limit in 4_usize..100,
+            whole_lines: bool,
         ) {
-            let mut ring = Ring::default();
-            let mut read = String::new();
-            for piece in &pieces {
+            let mut ring = Ring::new(most);
+            let written: String = steps.iter().map(|(piece, _)| piece.as_str()).collect();
+            // How far what was written has been read or lost.
+            let mut at = 0;
+            let mut check = |ring: &mut Ring, whole_lines| {
+                let taken = ring.take(limit, whole_lines);
+                at += usize::try_from(taken.lost).unwrap();
+                let there = written.get(at..at + taken.text.len());
+                prop_assert_eq!(there, Some(taken.text.as_str()));
+                at += taken.text.len();
+                prop_assert!(ring.kept.len() <= most);
+                Ok(at)
+            };
+            for (piece, reads) in &steps {
                 ring.push(piece);
-                read.push_str(&ring.take(limit, false).text);
+                for _ in 0..*reads {
+                    check(&mut ring, whole_lines)?;
+                }
             }
             while ring.unread() > 0 {
-                read.push_str(&ring.take(limit, false).text);
+                check(&mut ring, false)?;
             }
-            prop_assert_eq!(read, pieces.concat());
+            prop_assert_eq!(check(&mut ring, false)?, written.len());
         }
     }
 }

@@ -123,15 +123,28 @@ impl Problem {
                 "add lines around it until it is unique, give near_line, or use replace_all"
                     .to_owned(),
             ),
-            Self::Miss(Miss::SeveralAlike { lines, total }, _) => (
+            Self::Miss(
+                Miss::SeveralAlike {
+                    lines,
+                    total,
+                    given_up,
+                },
+                _,
+            ) => (
                 format!(
-                    "old_string is not in the file exactly, and with other blanks it is there {} \
-                     {total} times, {}",
-                    if total < 1000 { "" } else { "at least" },
+                    "old_string is not in the file exactly, and with other blanks it is there \
+                     {}{total} times, {}",
+                    if given_up { "at least " } else { "" },
                     listed(&lines, total),
-                )
-                .replace("  ", " "),
+                ),
                 "copy the text with its exact indentation".to_owned(),
+            ),
+            Self::Miss(Miss::GivenUp, _) => (
+                "old_string is not in the file exactly, and its lines are there so often with \
+                 other blanks that the search for the one place was given up"
+                    .to_owned(),
+                "copy the text with its exact indentation, or a part that is not repeated"
+                    .to_owned(),
             ),
             Self::Miss(Miss::Tie(first, second), _) => (
                 format!("lines {first} and {second} are equally near to near_line"),

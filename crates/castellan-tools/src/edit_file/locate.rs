@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::tolerant::{self, Window};
+use super::tolerant::{self, Window, Windows};
 use crate::file::text::Replacement;
 
 /// More places than this are too many for one edit.
@@ -46,7 +46,15 @@ pub(super) enum Miss {
     /// It is there more than once: the lines of the first ones, and how many there are.
     Several { lines: Vec<u64>, total: usize },
     /// It is there more than once, if blanks are overlooked.
-    SeveralAlike { lines: Vec<u64>, total: usize },
+    SeveralAlike {
+        lines: Vec<u64>,
+        total: usize,
+        /// Whether there may be more.
+        given_up: bool,
+    },
+    /// It is not there, and whether it is there if blanks are overlooked, and only once, would take
+    /// too long to find out.
+    GivenUp,
     /// Two places are equally near.
     Tie(u64, u64),
     /// More than [`MOST`].
@@ -59,20 +67,21 @@ const LISTED: usize = 20;
 /// The place or places of one edit.
 pub(super) fn locate(content: &[u8], wanted: &Wanted) -> Result<Found, Miss> {
     let Wanted { old, new, which } = wanted;
-    let finder = memmem::Finder::new(old);
-    let mut found: Vec<usize> = finder.find_iter(content).take(MOST + 1).collect();
+    let all = memmem::find_iter(content, old);
+    let mut found: Vec<usize> = all.take(MOST + 1).collect();
+    let looked = match which {
+        Which::All => 0,
+        // It takes repetitive text, which is ambiguous soon.
+        Which::Only => LISTED,
+        Which::Near(_) => MOST,
+    };
+    found.append(&mut overlapping(content, old, &found, looked));
+    found.sort_unstable();
     if found.len() > MOST {
         return Err(Miss::TooMany);
     }
-    if *which != Which::All {
-        let mut hidden = overlapping(content, old, &found, &finder);
-        if !hidden.is_empty() {
-            found.append(&mut hidden);
-            found.sort_unstable();
-        }
-    }
     let chosen = match (found.as_slice(), which) {
-        ([], _) => return tolerated(content, wanted),
+        ([], _) => return tolerated(content, wanted, &tolerant::find(content, old)),
         ([one], _) => vec![*one],
         (_, Which::All) => found,
         (_, Which::Near(line)) => vec![nearest_to(content, old, &found, *line)?],
@@ -99,31 +108,34 @@ pub(super) fn locate(content: &[u8], wanted: &Wanted) -> Result<Found, Miss> {
 }
 
 /// A place that overlaps an earlier one is a place too where one is to be chosen: of `aXa` in
-/// `aXaXa` there are two. Looked for only behind the first few, since it takes repetitive text,
-/// which is ambiguous soon.
-fn overlapping(
-    content: &[u8],
-    old: &[u8],
-    found: &[usize],
-    finder: &memmem::Finder<'_>,
-) -> Vec<usize> {
+/// `aXaXa` there are two. Looked for only behind the first `looked` ones.
+fn overlapping(content: &[u8], old: &[u8], found: &[usize], looked: usize) -> Vec<usize> {
+    let fails = tolerant::fail_table(old);
+    if fails.last().is_none_or(|repeated| *repeated == 0) {
+        return Vec::new();
+    }
     let mut more = Vec::new();
-    for start in found.iter().take(LISTED) {
+    for start in found.iter().take(looked) {
         let end = (start + 2 * old.len() - 1).min(content.len());
         let behind = content.get(start + 1..end).unwrap_or_default();
-        if let Some(at) = finder.find(behind) {
-            let at = start + 1 + at;
-            if found.binary_search(&at).is_err() {
-                more.push(at);
+        let mut matched = 0;
+        for (at, byte) in (start + 2..).zip(behind) {
+            matched = tolerant::advance(old, &fails, matched, byte);
+            if matched == old.len() {
+                more.push(at - old.len());
             }
+        }
+        if more.len() > MOST {
+            break;
         }
     }
     more
 }
 
-fn tolerated(content: &[u8], wanted: &Wanted) -> Result<Found, Miss> {
-    let windows = tolerant::find(content, &wanted.old);
+/// The place that is there with other blanks, if it is certain that there is only one.
+fn tolerated(content: &[u8], wanted: &Wanted, windows: &Windows) -> Result<Found, Miss> {
     match windows.found.as_slice() {
+        [] | [_] if windows.given_up => Err(Miss::GivenUp),
         [] => Err(Miss::Absent),
         [window] => {
             let new = window.fitted(content, &wanted.old, &wanted.new);
@@ -138,6 +150,7 @@ fn tolerated(content: &[u8], wanted: &Wanted) -> Result<Found, Miss> {
         several => Err(Miss::SeveralAlike {
             lines: several.iter().take(LISTED).map(Window::line).collect(),
             total: several.len(),
+            given_up: windows.given_up,
         }),
     }
 }
@@ -235,6 +248,11 @@ mod tests {
             })
         );
         assert_eq!(starts("aXaXa", "aXa", Which::All), Ok(vec![0]));
+        let lines = "x\n".repeat(8);
+        assert_eq!(starts(&lines, "x\nx\nx\n", Which::Near(99)), Ok(vec![10]));
+        let late = "aXa\n".repeat(LISTED) + "aXaXa\n";
+        let tie = Err(Miss::Tie(21, 21));
+        assert_eq!(starts(&late, "aXa", Which::Near(21)), tie);
     }
 
     #[test]
@@ -243,6 +261,25 @@ mod tests {
         assert_eq!(starts(content, "x", Which::Near(3)), Ok(vec![4]));
         assert_eq!(starts(content, "x", Which::Near(99)), Ok(vec![9]));
         assert_eq!(starts(content, "x", Which::Near(6)), Err(Miss::Tie(4, 8)));
+    }
+
+    /// Case E11.
+    #[test]
+    fn one_place_that_is_alike_is_not_taken_where_others_were_not_looked_at() {
+        let content = b"{\n  x\n  y\n}\nx\ny\n";
+        let wanted = wanted("    x\n    y\n", Which::Only);
+        let found = |most| {
+            let windows = tolerant::find_within(content, &wanted.old, most);
+            tolerated(content, &wanted, &windows)
+        };
+        let several = Miss::SeveralAlike {
+            lines: vec![2, 5],
+            total: 2,
+            given_up: false,
+        };
+        assert_eq!(found(4), Err(several));
+        assert_eq!(found(3), Err(Miss::GivenUp));
+        assert_eq!(found(1), Err(Miss::GivenUp));
     }
 
     #[test]

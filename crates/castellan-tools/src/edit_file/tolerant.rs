@@ -1,5 +1,6 @@
 //! The second look for a text that is not in a file exactly: whole lines, where only trailing
-//! blanks differ, or all lines are indented further by the same, or tabs stand for blanks.
+//! blanks differ, or all lines are indented by the same more or less, or tabs stand for blanks. What
+//! is found counts only where everything was looked at.
 //!
 //! Nothing within a line is ever overlooked: there, blanks can mean something.
 
@@ -11,13 +12,16 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 /// Places looked for; what is found more often is ambiguous anyway.
 const MOST: usize = 1000;
-/// Lines compared in all. Only text that repeats itself thousands of times needs more.
+/// Lines compared in all. Only text that repeats itself thousands of times needs more, and then
+/// the search is given up.
 const COMPARED: usize = 4_000_000;
 
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     pub(super) found: Vec<Window>,
+    /// Whether there may be more that nobody looked at, so that what was found is not the only one.
+    pub(super) given_up: bool,
 }
 
 /// Lines of a file that are an edit's old text but for blanks at their ends.
@@ -65,6 +69,11 @@ struct Line<'a> {
 
 /// The windows of `content` that are `old` but for blanks at the ends of lines.
 pub(super) fn find(content: &[u8], old: &[u8]) -> Windows {
+    find_within(content, old, COMPARED)
+}
+
+/// The same, given up after comparing `most` lines.
+pub(super) fn find_within(content: &[u8], old: &[u8], most: usize) -> Windows {
     let (body, ended) = match old.strip_suffix(b"\n") {
         Some(body) => (body, true),
         None => (old, false),
@@ -87,45 +96,51 @@ pub(super) fn find(content: &[u8], old: &[u8]) -> Windows {
             recent.pop_front();
         }
         recent.push_back(Line { start, body });
-        let this = core(body);
-        while matched > 0 && cores.get(matched) != Some(&this) {
-            matched = fails.get(matched - 1).copied().unwrap_or(0);
-        }
-        if cores.get(matched) == Some(&this) {
-            matched += 1;
-        }
+        matched = advance(&cores, &fails, matched, &core(body));
         if matched == cores.len() {
             compared += cores.len();
+            if windows.found.len() == MOST || compared > most {
+                windows.given_up = true;
+                return windows;
+            }
             windows
                 .found
                 .extend(window(&wanted, &recent, number, ended, content));
-            if windows.found.len() == MOST || compared > COMPARED {
-                return windows;
-            }
-            matched = fails.get(matched - 1).copied().unwrap_or(0);
         }
         start += length + 1;
     }
     windows
 }
 
-/// Knuth, Morris and Pratt over lines: how many lines at the start of the pattern are also the
-/// last ones up to each line.
-fn fail_table(cores: &[&[u8]]) -> Vec<usize> {
-    let mut table = vec![0; cores.len()];
+/// Knuth, Morris and Pratt: how many items at the start of the pattern are also the last ones up
+/// to each item.
+pub(super) fn fail_table<T: PartialEq>(pattern: &[T]) -> Vec<usize> {
+    let mut table = vec![0; pattern.len()];
     let mut matched = 0_usize;
-    for (at, core) in cores.iter().enumerate().skip(1) {
-        while matched > 0 && cores.get(matched) != Some(core) {
-            matched = table.get(matched - 1).copied().unwrap_or(0);
-        }
-        if cores.get(matched) == Some(core) {
-            matched += 1;
-        }
+    for (at, item) in pattern.iter().enumerate().skip(1) {
+        matched = advance(pattern, &table, matched, item);
         if let Some(entry) = table.get_mut(at) {
             *entry = matched;
         }
     }
     table
+}
+
+/// How many items of the pattern end with the next item of what is searched, where `matched` ended
+/// with the one before.
+pub(super) fn advance<T: PartialEq>(
+    pattern: &[T],
+    fails: &[usize],
+    mut matched: usize,
+    next: &T,
+) -> usize {
+    while matched > 0 && pattern.get(matched) != Some(next) {
+        matched = fails.get(matched - 1).copied().unwrap_or(0);
+    }
+    if pattern.get(matched) == Some(next) {
+        matched += 1;
+    }
+    matched
 }
 
 /// The window that ends with line `number`, if its indentation differs by one rule.
@@ -411,6 +426,17 @@ mod tests {
             edited("a\n  b\n", "b\n", "c\n").as_deref(),
             Some("a\n  c\n")
         );
+    }
+
+    /// Case E11: a place that was not looked at may be the one that is meant.
+    #[test]
+    fn a_search_that_is_given_up_says_so() {
+        let there = " x\n   x\n x\n";
+        let content = format!("{there}{}", "x\n".repeat(30));
+        for (most, given_up) in [(93, false), (92, true)] {
+            let windows = find_within(content.as_bytes(), b"  x\n    x\n  x\n", most);
+            assert_eq!((windows.found.len(), windows.given_up), (1, given_up));
+        }
     }
 
     #[test]

@@ -11,25 +11,61 @@ use sha2::{Digest as _, Sha256};
 /// Larger files are known by device, inode, size and times instead of by content.
 pub const HASHED_UP_TO: u64 = 8 * 1024 * 1024;
 
-/// The mark of an open file. Leaves its position at the start.
+/// The mark of an open file.
 ///
 /// # Errors
 /// What the system says on reading.
 pub fn mark(file: &mut File, metadata: &Metadata) -> io::Result<FileMark> {
-    if metadata.len() > HASHED_UP_TO {
-        return Ok(identity(metadata));
-    }
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    (&mut *file)
-        .take(HASHED_UP_TO + 1)
-        .read_to_end(&mut bytes)?;
-    file.seek(SeekFrom::Start(0))?;
-    // It may have grown since its size was taken.
-    if bytes.len() as u64 > HASHED_UP_TO {
-        Ok(identity(&file.metadata()?))
+    beginning(file, metadata, 0).map(|beginning| beginning.mark)
+}
+
+/// A file of which not more was read than its mark takes, or than was wanted.
+pub(crate) struct Beginning {
+    /// At least as many bytes as were wanted, where the file has them.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mark: FileMark,
+    /// Where the mark is one of content.
+    hash: Option<Hash>,
+}
+
+/// At least the first `wanted` bytes of an open file, and the mark of the whole.
+///
+/// # Errors
+/// What the system says on reading.
+pub(crate) fn beginning(
+    file: &mut File,
+    metadata: &Metadata,
+    wanted: u64,
+) -> io::Result<Beginning> {
+    let is_large = metadata.len() > HASHED_UP_TO;
+    let limit = if is_large {
+        wanted
     } else {
-        Ok(mark_of(&bytes))
+        wanted.max(HASHED_UP_TO + 1)
+    };
+    file.seek(SeekFrom::Start(0))?;
+    let room = usize::try_from(metadata.len().min(limit)).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(room + 1);
+    (&mut *file).take(limit).read_to_end(&mut bytes)?;
+    let (mark, hash) = if is_large {
+        (identity(metadata), None)
+    } else if bytes.len() as u64 > HASHED_UP_TO {
+        // It has grown since its size was taken.
+        (identity(&file.metadata()?), None)
+    } else {
+        let hash = Hash::default().and(&bytes);
+        (hash.clone().mark(), Some(hash))
+    };
+    Ok(Beginning { bytes, mark, hash })
+}
+
+impl Beginning {
+    /// The mark of the file with `added` behind what it had, by which it became what `now` says.
+    pub(crate) fn grown(self, added: &[u8], now: &Metadata) -> FileMark {
+        match self.hash {
+            Some(hash) if now.len() <= HASHED_UP_TO => hash.and(added).mark(),
+            _ => identity(now),
+        }
     }
 }
 
@@ -68,19 +104,38 @@ pub fn load(
 /// The mark of a file with this content.
 #[must_use]
 pub fn mark_of(bytes: &[u8]) -> FileMark {
-    mark_of_pieces(&[bytes])
+    Hash::default().and(bytes).mark()
 }
 
-fn mark_of_pieces(pieces: &[&[u8]]) -> FileMark {
-    let mut digest = Sha256::new();
-    let mut size = 0;
-    for piece in pieces {
-        digest.update(piece);
-        size += piece.len() as u64;
+/// The SHA-256 of `bytes`, in hexadecimal, of a file with this mark. Taken from the mark where that
+/// has it.
+pub(crate) fn digest(bytes: &[u8], mark: &FileMark) -> String {
+    if mark.size <= HASHED_UP_TO {
+        mark.digest.clone()
+    } else {
+        hexadecimal(&Sha256::digest(bytes))
     }
-    FileMark {
-        digest: hexadecimal(&digest.finalize()),
-        size,
+}
+
+/// The hash of some content that may go on.
+#[derive(Clone, Default)]
+struct Hash {
+    digest: Sha256,
+    size: u64,
+}
+
+impl Hash {
+    fn and(mut self, more: &[u8]) -> Self {
+        self.digest.update(more);
+        self.size += more.len() as u64;
+        self
+    }
+
+    fn mark(self) -> FileMark {
+        FileMark {
+            digest: hexadecimal(&self.digest.finalize()),
+            size: self.size,
+        }
     }
 }
 
@@ -89,7 +144,11 @@ fn mark_of_pieces(pieces: &[&[u8]]) -> FileMark {
 pub(super) fn mark_of_written(pieces: &[&[u8]], metadata: &Metadata) -> FileMark {
     let size: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
     if size <= HASHED_UP_TO {
-        mark_of_pieces(pieces)
+        let start = Hash::default();
+        pieces
+            .iter()
+            .fold(start, |hash, piece| hash.and(piece))
+            .mark()
     } else {
         identity(metadata)
     }

@@ -46,7 +46,8 @@ impl Place {
     ) -> Result<Self, Outcome> {
         if path.is_relative() && !cwd.is_dir() {
             let what = format!("the working folder {} no longer exists", shown(cwd));
-            let next = "create it again, or use an absolute path";
+            let next = "use an absolute path; the next `bash` call takes the session to a folder that \
+                        exists";
             return Err(Outcome::failed(what, next));
         }
         // A folder named so by mistake is one that somebody will remove by its name.

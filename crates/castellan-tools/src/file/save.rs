@@ -123,11 +123,11 @@ pub fn replace(
 }
 
 /// Adds to the end of the file at `target`, a path without links. Where that breaks off, what was
-/// added is taken away again.
+/// added is taken away again. Returns what the file was just before, and what it is now.
 ///
 /// # Errors
 /// [`Unsaved`].
-pub fn append(target: &Path, content: &[u8]) -> Result<(), Unsaved> {
+pub fn append(target: &Path, content: &[u8]) -> Result<(Identity, Metadata), Unsaved> {
     let mut file = OpenOptions::new()
         .append(true)
         .custom_flags(NO_SURPRISE)
@@ -137,10 +137,11 @@ pub fn append(target: &Path, content: &[u8]) -> Result<(), Unsaved> {
     require_regular(target, metadata.file_type())?;
     require_writable(target, &metadata)?;
     let added = file.write_all(content).and_then(|()| file.sync_all());
-    added.map_err(|error| {
+    let now = added.and_then(|()| file.metadata()).map_err(|error| {
         let effect = undone(&file.set_len(metadata.len()));
         Broken::Io(error, effect).unsaved(target)
-    })
+    })?;
+    Ok((Identity::of(&metadata), now))
 }
 
 /// What was judged was a regular file: a FIFO that took its place must not block the open, and a

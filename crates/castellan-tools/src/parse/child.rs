@@ -7,7 +7,7 @@ use castellan_core::Cancel;
 use castellan_host::shell::{End, Shell, ShellJob, Stream};
 use futures::future::BoxFuture;
 
-use super::{Answer, Format, Parser, answer};
+use super::{Answer, Format, Parser, Unparsed, answer};
 
 /// The argument that makes the program a worker: see [`work`](super::work).
 pub const WORKER_ARG: &str = "__worker";
@@ -38,11 +38,11 @@ impl Parser for Child {
         format: Format,
         path: PathBuf,
         cancel: Cancel,
-    ) -> BoxFuture<'static, Result<Answer, String>> {
+    ) -> BoxFuture<'static, Result<Answer, Unparsed>> {
         let Self { shell, program } = self.clone();
         Box::pin(async move {
             let Some(path) = path.to_str() else {
-                return Err("its name is not valid UTF-8".to_owned());
+                return Err("its name is not valid UTF-8".to_owned().into());
             };
             let arguments = [WORKER_ARG, format.argument(), path];
             let job = ShellJob {
@@ -62,18 +62,18 @@ impl Parser for Child {
                 .await
                 .map_err(|error| format!("it could not be parsed: {error}"))?;
             if report.cancelled {
-                return Err("reading it was cancelled".to_owned());
+                return Err(Unparsed::Cancelled);
             }
             if report.timed_out {
                 let seconds = TIME.as_secs();
-                return Err(format!("parsing it took longer than {seconds} s"));
+                return Err(format!("parsing it took longer than {seconds} s").into());
             }
-            match report.end {
+            Ok(match report.end {
                 End::Exited(0) if output.len() <= ANSWER => answer(&output),
                 End::Exited(0) => Err("what is in it is too much".to_owned()),
                 // Out of memory, a stack overflow, a panic: whatever it was, only the worker died.
                 _ => Err("it is broken or hostile: parsing it broke down".to_owned()),
-            }
+            }?)
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use castellan_core::PictureType;
-use image::{ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageFormat, ImageReader, ImageResult, Limits};
 
 use super::Parsed;
 
@@ -58,28 +58,43 @@ const fn word(format: ImageFormat) -> &'static str {
 /// Decodes the whole picture.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Parsed, Vec<u8>), String> {
     let format = format_of(bytes).ok_or("it does not begin like a picture")?;
+    let decoded = decode(bytes, format)
+        .or_else(|error| match enclosed(bytes) {
+            Some(png) if format == ImageFormat::Ico => decode(png, ImageFormat::Png),
+            _ => Err(error),
+        })
+        .map_err(|error| format!("it begins like a {} picture, but {error}", word(format)))?;
+    let size = (decoded.width(), decoded.height());
+    let (kind, shown, png) = match PictureType::of(bytes) {
+        Some(kind) => (kind, size, None),
+        None => {
+            let (shown, png) = converted(decoded)?;
+            (PictureType::Png, shown, Some(png))
+        }
+    };
+    let parsed = Parsed::Picture {
+        found: word(format).to_owned(),
+        kind,
+        width: shown.0,
+        height: shown.1,
+        converted: png.is_some(),
+        shrunk_from: (shown != size).then_some(size),
+    };
+    Ok((parsed, png.unwrap_or_default()))
+}
+
+fn decode(bytes: &[u8], format: ImageFormat) -> ImageResult<DynamicImage> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
     limits.max_alloc = Some(DECODED);
     limits.max_image_width = Some(SIDE);
     limits.max_image_height = Some(SIDE);
     reader.limits(limits);
-    let decoded = reader
-        .decode()
-        .map_err(|error| format!("it begins like a {} picture, but {error}", word(format)))?;
-    let (width, height) = (decoded.width(), decoded.height());
-    let found = word(format).to_owned();
-    if let Some(kind) = PictureType::of(bytes) {
-        let parsed = Parsed::Picture {
-            found,
-            kind,
-            width,
-            height,
-            converted: false,
-        };
-        return Ok((parsed, Vec::new()));
-    }
-    let mut picture = decoded;
+    reader.decode()
+}
+
+/// A PNG of the picture, small enough, and its size in pixels.
+fn converted(mut picture: DynamicImage) -> Result<((u32, u32), Vec<u8>), String> {
     loop {
         let mut png = Vec::new();
         picture
@@ -87,15 +102,23 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Parsed, Vec<u8>), String> {
             .write_to(&mut Cursor::new(&mut png), ImageFormat::Png)
             .map_err(|error| format!("it can't be converted to PNG: {error}"))?;
         if png.len() <= CONVERTED {
-            let parsed = Parsed::Picture {
-                found,
-                kind: PictureType::Png,
-                width: picture.width(),
-                height: picture.height(),
-                converted: true,
-            };
-            return Ok((parsed, png));
+            return Ok(((picture.width(), picture.height()), png));
         }
         picture = picture.thumbnail(picture.width() / 2, picture.height() / 2);
     }
+}
+
+/// The largest PNG in a file of icons. The decoder of those takes only PNGs with transparency,
+/// though many files have others.
+fn enclosed(icons: &[u8]) -> Option<&[u8]> {
+    let count = u16::from_le_bytes(icons.get(4..6)?.try_into().ok()?);
+    let entries = icons.get(6..)?.chunks_exact(16).take(count.into());
+    let pngs = entries.filter_map(|entry| {
+        let number = |at| Some(u32::from_le_bytes(entry.get(at..at + 4)?.try_into().ok()?));
+        let (size, start) = (number(8)?, usize::try_from(number(12)?).ok()?);
+        let end = start.checked_add(usize::try_from(size).ok()?)?;
+        let icon = icons.get(start..end)?;
+        (PictureType::of(icon) == Some(PictureType::Png)).then_some(icon)
+    });
+    pngs.max_by_key(|png| png.len())
 }

@@ -7,12 +7,16 @@ use image::{DynamicImage, ImageFormat};
 use super::*;
 
 fn encoded(format: ImageFormat) -> Vec<u8> {
-    let mut bytes = Vec::new();
     let picture = match format {
-        // The one form that is read.
+        // The one form that is written.
         ImageFormat::Ico => DynamicImage::new_rgba8(20, 10),
         _ => DynamicImage::new_rgb8(20, 10),
     };
+    written(&picture, format)
+}
+
+fn written(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Vec::new();
     picture
         .write_to(&mut Cursor::new(&mut bytes), format)
         .unwrap();
@@ -98,6 +102,60 @@ fn other_pictures_become_png() {
         );
         assert_eq!(PictureType::of(&answer.body), Some(PictureType::Png));
     }
+}
+
+#[test]
+fn a_picture_that_becomes_too_large_as_png_is_made_smaller_and_that_is_said() {
+    // Noise, which no format can make smaller.
+    let mut seed = 1_u64;
+    let noise = std::iter::repeat_with(|| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed.to_le_bytes()[0]
+    });
+    let (width, height) = (1200, 1160);
+    let pixels: Vec<u8> = noise.take(1200 * 1160 * 3).collect();
+    let picture = image::RgbImage::from_raw(width, height, pixels).unwrap();
+    let answer = parsed(&written(&picture.into(), ImageFormat::Bmp));
+    let Parsed::Picture {
+        width: shown,
+        height: high,
+        shrunk_from,
+        ..
+    } = answer.parsed
+    else {
+        unreachable!("{answer:?}")
+    };
+    assert_eq!((shown, high), (width / 2, height / 2));
+    assert_eq!(shrunk_from, Some((width, height)));
+}
+
+#[test]
+fn an_icon_without_transparency_is_shown_too() {
+    let small = written(&DynamicImage::new_rgb8(1, 1), ImageFormat::Png);
+    let large = written(&DynamicImage::new_rgb8(20, 10), ImageFormat::Png);
+    let mut icons = vec![0, 0, 1, 0, 2, 0];
+    let mut start = icons.len() + 2 * 16;
+    for (png, width, height) in [(&small, 1, 1), (&large, 20, 10)] {
+        icons.extend([width, height, 0, 0, 1, 0, 24, 0]);
+        icons.extend(u32::try_from(png.len()).unwrap().to_le_bytes());
+        icons.extend(u32::try_from(start).unwrap().to_le_bytes());
+        start += png.len();
+    }
+    icons.extend([small, large].concat());
+    let answer = parsed(&icons);
+    assert!(
+        matches!(
+            &answer.parsed,
+            Parsed::Picture { found, width: 20, height: 10, converted: true, .. } if found == "ICO"
+        ),
+        "{answer:?}"
+    );
+    // An entry that leads out of the file.
+    icons.truncate(40);
+    let answer = parsed(&icons);
+    assert!(matches!(answer.parsed, Parsed::Broken { .. }), "{answer:?}");
 }
 
 #[test]

@@ -3,11 +3,9 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use castellan_core::text::hexadecimal;
 use castellan_core::{Outcome, Picture};
-use sha2::{Digest as _, Sha256};
 
-use crate::file;
+use crate::file::{self, Opened};
 use crate::parse::{Answer, Format, Parsed};
 
 /// What becomes of a file that looked like one of these.
@@ -18,19 +16,18 @@ pub(super) enum Shown {
     Text(Vec<u8>, String),
 }
 
-/// What the file at `path` is to be parsed as, if it is small enough.
+/// What an open file is to be parsed as, if anything.
 ///
 /// # Errors
-/// What the model reads where the file can't be opened, or is too large.
-pub(super) fn format_of(path: &Path) -> Result<Option<Format>, Outcome> {
-    let opened = file::open_resolved(path)?;
+/// What the model reads where it can't be read, or is too large for that.
+pub(super) fn format_of(opened: &mut Opened) -> Result<Option<Format>, Outcome> {
     let mut beginning = Vec::new();
-    let read = opened.file.take(32).read_to_end(&mut beginning);
-    let (path, size) = (file::shown(path), opened.metadata.len());
-    read.map_err(|error| Outcome::failed(format!("{path} can't be read: {error}"), ""))?;
+    let read = (&mut opened.file).take(32).read_to_end(&mut beginning);
+    read.map_err(|error| file::explain(&opened.path, &error))?;
     let Some(format) = Format::of(&beginning) else {
         return Ok(None);
     };
+    let size = opened.metadata.len();
     if size <= format.limit() {
         return Ok(Some(format));
     }
@@ -38,18 +35,23 @@ pub(super) fn format_of(path: &Path) -> Result<Option<Format>, Outcome> {
         Format::Picture => "a picture",
         Format::Pdf => "a PDF",
     };
-    let limit = format.limit() / (1024 * 1024);
+    let (path, limit) = (file::shown(&opened.path), format.limit() / (1024 * 1024));
     let what = format!("{path} is {what} of {size} bytes; up to {limit} MiB are shown");
     Err(Outcome::failed(what, "make a smaller one of it first"))
 }
 
-/// What `answer` shows of the file at `path` with this content.
+/// What `answer` shows of the file at `path` with this content, which has this digest.
 ///
 /// # Errors
 /// What the model reads where the content is not what was parsed.
-pub(super) fn shown(path: &Path, bytes: Vec<u8>, answer: Answer) -> Result<Shown, Outcome> {
+pub(super) fn shown(
+    path: &Path,
+    bytes: Vec<u8>,
+    digest: &str,
+    answer: Answer,
+) -> Result<Shown, Outcome> {
     let (path, size) = (file::shown(path), bytes.len());
-    if answer.digest != hexadecimal(&Sha256::digest(&bytes)) {
+    if answer.digest != digest {
         let what = format!("{path} changed while it was read");
         return Err(Outcome::failed(what, "read it again"));
     }
@@ -60,12 +62,17 @@ pub(super) fn shown(path: &Path, bytes: Vec<u8>, answer: Answer) -> Result<Shown
             width,
             height,
             converted,
+            shrunk_from,
         } => {
-            let (bytes, how) = match converted {
-                true => (answer.body, "; shown as PNG"),
-                false => (bytes, ""),
+            let (bytes, mut how) = match converted {
+                true => (answer.body, "; shown as PNG".to_owned()),
+                false => (bytes, String::new()),
             };
-            let what = format!("{found} picture, {width} x {height} pixels, {size} bytes{how}");
+            if shrunk_from.is_some() {
+                how.push_str(&format!(", made smaller to {width} x {height} pixels"));
+            }
+            let (across, down) = shrunk_from.unwrap_or((width, height));
+            let what = format!("{found} picture, {across} x {down} pixels, {size} bytes{how}");
             let picture = Picture {
                 kind,
                 width,

@@ -1,4 +1,5 @@
-//! The file tools on real files. Bytes on disk are compared, not the tools' own words.
+//! The file tools on real files; those of the shell are tried through the whole program, which has
+//! their helper. Bytes on disk are compared, not the tools' own words.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that meets what it did not expect fails"

@@ -1,7 +1,14 @@
 //! `read_file`.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use castellan_core::{Cancel, Outcome, PictureType};
 use castellan_testkit::Home;
-use castellan_tools::file::Closed;
+use castellan_tools::file::{Closed, mark_of};
+use castellan_tools::parse::{Answer, Format, Parsed, Parser, Unparsed};
+use castellan_tools::read_file::ReadFile;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::drive::{call, reader, text, view};
@@ -150,6 +157,63 @@ async fn a_binary_file_is_named_with_its_size() {
         read(&home, json!({"path": "latin"}))
             .await
             .contains("not valid UTF-8")
+    );
+}
+
+/// A parser that always says the same.
+struct Says(Result<Answer, Unparsed>);
+
+impl Parser for Says {
+    fn parse(
+        &self,
+        _: Format,
+        _: PathBuf,
+        _: Cancel,
+    ) -> BoxFuture<'static, Result<Answer, Unparsed>> {
+        Box::pin(futures::future::ready(self.0.clone()))
+    }
+}
+
+#[tokio::test]
+async fn reading_a_picture_that_is_cancelled_is_cancelled() {
+    let home = Home::new();
+    home.write("p.png", b"\x89PNG\r\n\x1a\n rest");
+    let tool = ReadFile::new(Closed::default(), Arc::new(Says(Err(Unparsed::Cancelled))));
+    let report = call(tool, json!({"path": "p.png"}), &view(&home.workspace())).await;
+    assert!(
+        matches!(report.outcome, Outcome::Cancelled { .. }),
+        "{report:?}"
+    );
+    assert!(report.session.is_empty(), "nothing was seen");
+}
+
+#[tokio::test]
+async fn a_picture_that_was_made_smaller_is_told_with_both_its_sizes() {
+    let home = Home::new();
+    let bytes = b"II\x2a\0 a large picture";
+    home.write("p.tiff", bytes);
+    let answer = Answer {
+        digest: mark_of(bytes).digest,
+        parsed: Parsed::Picture {
+            found: "TIFF".to_owned(),
+            kind: PictureType::Png,
+            width: 750,
+            height: 500,
+            converted: true,
+            shrunk_from: Some((3000, 2000)),
+        },
+        body: b"smaller".to_vec(),
+    };
+    let tool = ReadFile::new(Closed::default(), Arc::new(Says(Ok(answer))));
+    let report = call(tool, json!({"path": "p.tiff"}), &view(&home.workspace())).await;
+    assert_eq!(report.pictures.len(), 1);
+    let said = text(report);
+    assert!(
+        said.contains(
+            "TIFF picture, 3000 x 2000 pixels, 20 bytes; shown as PNG, made smaller to 750 x 500 \
+             pixels"
+        ),
+        "{said}"
     );
 }
 

@@ -225,7 +225,8 @@ fn boundary(text: &Text, place: usize) -> usize {
     let content = text.content();
     let mut place = place.min(content.len());
     if text.encoding() != Encoding::SingleByte {
-        while content.get(place).is_some_and(|byte| byte & 0xc0 == 0x80) {
+        // Damaged text may begin in the middle of a character.
+        while place > 0 && content.get(place).is_some_and(|byte| byte & 0xc0 == 0x80) {
             place -= 1;
         }
     }

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use castellan_core::EffectStatus;
-use castellan_core::tool::Preview;
+use castellan_core::tool::{Preview, SessionEffect};
 use castellan_testkit::Home;
 use castellan_tools::file::Closed;
 use castellan_tools::write_file::WriteFile;
@@ -356,4 +356,25 @@ async fn what_is_added_to_a_file_does_not_count_as_having_read_it() {
         said.contains("changed since this session last read it"),
         "{said}"
     );
+}
+
+/// What was added counts as known at every size: by content, by identity, and across the limit.
+#[tokio::test]
+async fn a_file_that_is_known_stays_known_while_it_is_added_to() {
+    let home = Home::new();
+    let mut at = view(&home.workspace());
+    let tool = || WriteFile::new(Closed::default());
+    let half = "a line\n".repeat(700_000);
+    for round in 0..3 {
+        let arguments = json!({"path": "f", "content": half, "mode": "append"});
+        let report = call(tool(), arguments, &at).await;
+        let [SessionEffect::FileSeen { path, mark }] = report.session.as_slice() else {
+            unreachable!("{round}: {:?}", report.session)
+        };
+        let mut opened = castellan_tools::file::open(path).unwrap();
+        let now = castellan_tools::file::mark(&mut opened.file, &opened.metadata).unwrap();
+        assert_eq!(*mark, now, "{round}");
+        at = after(&at, &report);
+    }
+    assert_eq!(home.read("f").unwrap(), half.repeat(3));
 }
