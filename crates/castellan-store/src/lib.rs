@@ -17,6 +17,7 @@ mod claim;
 mod error;
 pub mod events;
 pub mod grants;
+mod late;
 pub mod sessions;
 mod sqlite;
 mod store;
@@ -25,6 +26,7 @@ mod work;
 
 pub use claim::SessionClaim;
 pub use error::{Error, ErrorKind, Result};
+pub use late::LateStore;
 pub use sqlite::{SCHEMA, Settings, Synchronous};
 pub use store::{Checked, Store};
 pub use tx::{Row, Tx, Value};

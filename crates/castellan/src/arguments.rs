@@ -25,7 +25,11 @@ pub(crate) fn require_sense(world: &World, arguments: &SessionArgs) -> Result<()
         .try_for_each(|grant| require_tool(world, grant))
 }
 
-fn require_tool(world: &World, grant: &Grant) -> Result<(), CommandError> {
+/// Refuses a permission for a tool that doesn't exist.
+///
+/// # Errors
+/// Wrong usage, with the names there are.
+pub(crate) fn require_tool(world: &World, grant: &Grant) -> Result<(), CommandError> {
     let names = || world.catalog.specs().map(|spec| spec.name.as_str());
     if names()
         .chain([OUTSIDE_SANDBOX])

@@ -90,6 +90,11 @@ pub(crate) enum Command {
     Export(Export),
     /// Show the catalog of tools
     Tools(Tools),
+    /// Serve MCP to a client on standard input and output
+    ///
+    /// Clients such as Claude Code, Codex or Cursor start it themselves. Most tools are listed as one
+    /// line; clients read the rest with castellan_describe_tool.
+    Mcp(Mcp),
     /// Read traces
     #[command(subcommand)]
     Trace(Trace),
@@ -125,6 +130,28 @@ pub(crate) struct Exec {
     /// Send this file with the prompt: text, or a picture for a model that sees; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
+}
+
+/// What clients of the MCP server are shown, and where they work.
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// What is shown: team, solo, ci, full, or a profile of the configuration [default: team, or
+    /// mcp.profile]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// List every tool in full, for clients that can't look around
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// The working folder [default: the current one]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Run what would be asked about; what is high-impact still asks
+    #[arg(long)]
+    pub(crate) skip_permissions: bool,
+    /// Run calls like these unasked: TOOL (with `*`), or bash:PREFIX for simple commands that begin
+    /// with these words; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) yes_to: Vec<Grant>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,6 +1,7 @@
 //! The configuration file: its shape, its defaults, and errors that name line, key and remedy.
 
 mod guards;
+mod mcp;
 mod sandbox;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::error::CommandError;
 use guards::{HookConfig, PolicyConfig};
 pub(crate) use guards::{PROJECT_RULES, RulesInProject};
 
+pub(crate) use mcp::{McpConfig, ProfileConfig, profile};
 pub(crate) use sandbox::SandboxConfig;
 
 /// The whole configuration.
@@ -31,6 +33,9 @@ pub(crate) struct Config {
     pub(crate) tools: ToolsConfig,
     pub(crate) sandbox: SandboxConfig,
     pub(crate) database: DatabaseConfig,
+    pub(crate) mcp: McpConfig,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) profiles: BTreeMap<String, ProfileConfig>,
     pub(crate) models: BTreeMap<String, ModelConfig>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     policy: Vec<Spanned<PolicyConfig>>,

@@ -11,6 +11,7 @@ mod home;
 mod model;
 mod output;
 mod repl;
+mod signals;
 mod wiring;
 mod words;
 mod worker;
@@ -111,6 +112,7 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
             let file = commands::trace::find(&world.home, &world.store()?, &args.trace).await?;
             commands::trace::stats(&file, args.json)
         }
+        Command::Mcp(args) => with_children(&world, commands::mcp::run(&world, &args)).await,
         Command::Audit(args) => commands::audit::run(&world, &args).await,
         Command::Grants(args) => commands::grants::run(&world, &args).await,
         Command::Doctor | Command::Config(_) | Command::Events | Command::Completions(_) => Ok(()),

@@ -120,8 +120,11 @@ impl World {
         Ok(format!("sandbox: {}", sandbox.line(workspace)))
     }
 
+    /// The store, opened; the tools that keep something find it from now on.
     pub(crate) fn store(&self) -> Result<Store, CommandError> {
-        open_store(&self.home, &self.config)
+        let store = open_store(&self.home, &self.config)?;
+        self.kept.fill(store.clone());
+        Ok(store)
     }
 
     /// The name of the OS user.
@@ -223,17 +226,9 @@ impl World {
         }
     }
 
-    /// All that a session runs on.
-    pub(crate) fn session(
-        &self,
-        store: Store,
-        Chosen { model, keys, .. }: Chosen,
-        watcher: Arc<dyn Watcher>,
-        permission: Permission,
-        limits: Limits,
-    ) -> Parts {
-        let prices = self.prices(&*model);
-        let gate = Gate::new(GateParts {
+    /// The path of every call; `keys` are secrets beside those that are configured.
+    fn gate(&self, store: &Store, keys: Vec<String>) -> Gate {
+        Gate::new(GateParts {
             catalog: Arc::clone(&self.catalog),
             principals: Arc::new(Local),
             clock: Arc::clone(&self.clock),
@@ -248,7 +243,61 @@ impl World {
                 grants: Some(store.clone()),
                 ..self.guards.clone()
             },
-        });
+        })
+    }
+
+    /// What clients of the MCP server are offered.
+    ///
+    /// # Errors
+    /// Wrong usage: a profile or a folder that does not exist; a store or a trace that can't be
+    /// opened.
+    pub(crate) fn mcp(&self, args: &Mcp) -> Result<McpServer, CommandError> {
+        let name = args.profile.as_ref().unwrap_or(&self.config.mcp.profile);
+        let profile = profile(name, &self.config.profiles)?;
+        let workspace = self.working_folder(args.cwd.as_deref())?;
+        args.yes_to
+            .iter()
+            .try_for_each(|grant| require_tool(self, grant))?;
+        let store = self.store()?;
+        let engine = Engine::new(EngineParts {
+            gate: Arc::new(self.gate(&store, Vec::new())),
+            store: Some(store),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            trace: TraceTo::Daily(self.home.traces()),
+            permission: Permission {
+                grants: args.yes_to.clone(),
+                skip: args.skip_permissions,
+            },
+            rules: Arc::new(self.project_rules()),
+            patience: self.config.tools.approval_timeout.map(Duration::from_secs),
+        })?;
+        let policy = self.guards.policy.clone();
+        let catalog = Arc::clone(&self.catalog);
+        let disclosure = Disclosure::new(catalog, Surface::Mcp, profile, policy);
+        self.looking
+            .fill(disclosure, Arc::new(self.project_rules()));
+        Ok(McpServer::new(McpParts {
+            engine,
+            looking: self.looking.clone(),
+            shelf: self.shelf.clone(),
+            full: args.full,
+            workspace,
+            version: env!("CARGO_PKG_VERSION"),
+        }))
+    }
+
+    /// All that a session runs on.
+    pub(crate) fn session(
+        &self,
+        store: Store,
+        Chosen { model, keys, .. }: Chosen,
+        watcher: Arc<dyn Watcher>,
+        permission: Permission,
+        limits: Limits,
+    ) -> Parts {
+        let prices = self.prices(&*model);
+        let gate = self.gate(&store, keys);
         Parts {
             store,
             gate: Arc::new(gate),

@@ -11,7 +11,6 @@ use castellan_runtime::session::Watcher;
 use castellan_runtime::{Session, TurnOutcome};
 use castellan_store::{Store, audit, sessions};
 use castellan_tools::bash::{Listed, OUTSIDE_SANDBOX};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::arguments::{permission, require_sense};
@@ -21,6 +20,7 @@ use crate::commands::trace::resolve;
 use crate::error::{CommandError, Kind, io};
 use crate::model;
 use crate::output::{Piece, Printer, note, out_is_terminal};
+use crate::signals::Signals;
 use crate::wiring::World;
 use crate::words;
 
@@ -65,7 +65,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let stop = Arc::new(CancelSource::new());
     let mut signals = JoinSet::new();
     signals.spawn(heed(
-        Signals::listen().map_err(io("wait for signals"))?,
+        Signals::listen()?,
         Arc::clone(&stop),
     ));
     let turn = session.run(stop.token()).await.map_err(CommandError::from);
@@ -127,28 +127,6 @@ fn to_resume(session: &Session, args: &Exec) -> String {
 
 /// The exit code of who leaves at once, as a shell has it for Ctrl-C.
 const LEFT_AT_ONCE: i32 = 130;
-
-/// Requests to stop: Ctrl-C or a polite signal. From the first on none is missed.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        ]))
-    }
-
-    async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
-}
 
 /// Stops the turn at the first request to stop, and leaves at the second one, whatever keeps us.
 /// Commands end with this process: each hangs on a lifeline that it holds.

@@ -1,0 +1,35 @@
+//! `castellan mcp`: the MCP server on standard input and output. Nothing but the protocol is written
+//! to standard output; what a person should know goes to standard error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use castellan_mcp::{Limits, Server, stdio};
+
+use crate::cli::Mcp;
+use crate::error::CommandError;
+use crate::signals::Signals;
+use crate::wiring::World;
+
+/// How long calls may take to end once the server is to end.
+const ENDING: Duration = Duration::from_millis(1_500);
+
+pub(crate) async fn run(world: &World, args: &Mcp) -> Result<(), CommandError> {
+    let server = server(world, args)?;
+    let (reader, writer) = stdio::standard_streams();
+    let serving = stdio::serve(&server, reader, writer, None);
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        () = serving => {}
+        () = signals.next() => {}
+    }
+    server.shut_down(ENDING).await;
+    Ok(())
+}
+
+/// The server that clients of this program talk to.
+pub(crate) fn server(world: &World, args: &Mcp) -> Result<Server, CommandError> {
+    let provider = world.mcp(args)?;
+    let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
+    Ok(Server::new(Arc::new(provider), clock, ids, Limits::default()))
+}
