@@ -106,6 +106,7 @@ impl Bash {
         ];
         spec.side_effects = vec!["whatever the command does".to_owned()];
         spec.effects = vec![Effect::Executes, Effect::Writes, Effect::Network];
+        spec.labels = vec![OUTSIDE_SANDBOX.to_owned()];
         spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
         spec.cwd_note = Some("Commands start in {working_dir}.".to_owned());
         Self {
@@ -309,10 +310,12 @@ impl TypedTool for Bash {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
-        let refused = refusal::refused(&params.command, view, &self.environment);
-        if let Some(outcome) = refused.or_else(|| self.policy(params, view).err()) {
-            return futures::future::ready(Err(outcome)).boxed();
-        }
+        let looked = refusal::refuse(&params.command, view, &self.environment)
+            .and_then(|needs_person| self.policy(params, view).map(|_| needs_person));
+        let needs_person = match looked {
+            Ok(needs_person) => needs_person,
+            Err(outcome) => return futures::future::ready(Err(outcome)).boxed(),
+        };
         if !view.cwd.is_dir() {
             let refuge = folder::refuge(view, &self.environment);
             let header = format!("leave {}, which is gone", view.cwd.display());
@@ -335,6 +338,7 @@ impl TypedTool for Bash {
         let label = if outside { OUTSIDE_SANDBOX } else { "bash" };
         let mut inspection = Inspection::new(label, header);
         inspection.own_grant = outside;
+        inspection.needs_person = needs_person;
         inspection.commands = vec![params.command.clone()];
         inspection.preview = Preview::Command {
             command: params.command.clone(),
