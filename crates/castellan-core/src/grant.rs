@@ -121,7 +121,8 @@ impl<'c> Wanted<'c> {
                         if let Some(opaque) = &unwrapped.opaque {
                             gaps.push(gap(&opaque.command, opaque.reason));
                         }
-                        let missing = |part: &Part| Some(gap(&part.text, missing(part, &prefixes)?));
+                        let missing =
+                            |part: &Part| Some(gap(&part.text, missing(part, &prefixes)?));
                         gaps.extend(unwrapped.parts.iter().filter_map(missing));
                     }
                 }

@@ -1,7 +1,6 @@
 //! What guards calls beside their tools' own defaults, and what is remembered of it.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use castellan_core::CallId;
@@ -20,8 +19,6 @@ pub struct Guards {
     pub hooks: HookList,
     /// Where permissions for good are kept. Without it none are offered and none hold.
     pub grants: Option<Store>,
-    /// Home folders, which no command may destroy.
-    pub homes: Vec<PathBuf>,
 }
 
 /// The standing grants of a batch, or why they could not be read.

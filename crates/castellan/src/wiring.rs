@@ -300,10 +300,9 @@ pub(crate) fn build_guards(
     let folder = environment.home().map(Path::to_owned);
     let runner = ShellHooks::new(shell.clone(), environment.child_environment(&[]));
     Ok(Guards {
-        policy: config.policy(&home.config, catalog, folder.clone())?,
+        policy: config.policy(&home.config, catalog, folder)?,
         hooks: HookList::new(config.hooks(&home.config, catalog)?, Arc::new(runner)),
         grants: None,
-        homes: folder.into_iter().collect(),
     })
 }
 

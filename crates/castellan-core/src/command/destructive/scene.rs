@@ -237,10 +237,7 @@ impl<'h> Scene<'h> {
         if folder.is_some_and(|folder| folder.contains(UNSEEN)) && texts.iter().any(relative) {
             self.pass_by();
         }
-        texts
-            .iter()
-            .filter_map(|text| path(text, folder))
-            .collect()
+        texts.iter().filter_map(|text| path(text, folder)).collect()
     }
 
     /// Takes note of what the part changes for those after it.
@@ -337,7 +334,11 @@ impl<'h> Scene<'h> {
         let Some(to) = to else {
             return self.home().map(str::to_owned);
         };
-        if self.expand(to, part).iter().any(|text| text.contains(UNSEEN)) {
+        if self
+            .expand(to, part)
+            .iter()
+            .any(|text| text.contains(UNSEEN))
+        {
             return Some(UNSEEN.to_string());
         }
         let from = self.folder(part);

@@ -387,16 +387,28 @@ fn past_a_bound() -> Vec<String> {
         format!("{}; rm -rf / (", "rm x; ".repeat(20_000)),
         format!("rm {} / (", "a ".repeat(20_000)),
         // More words than a pattern is expanded to.
-        format!("rm -rf {{{},/}}", many(2_000, &|n| format!("a{n}")).replace(' ', ",")),
+        format!(
+            "rm -rf {{{},/}}",
+            many(2_000, &|n| format!("a{n}")).replace(' ', ",")
+        ),
         // More values, and more variables, than are remembered.
-        format!("for d in {} /usr; do rm -rf $d; done", many(2_000, &|n| format!("a{n}"))),
-        format!("{}; D=/; rm -rf $D", many(500, &|n| format!("V{n}=x;")).trim_end_matches(';')),
+        format!(
+            "for d in {} /usr; do rm -rf $d; done",
+            many(2_000, &|n| format!("a{n}"))
+        ),
+        format!(
+            "{}; D=/; rm -rf $D",
+            many(500, &|n| format!("V{n}=x;")).trim_end_matches(';')
+        ),
         // A longer word than is followed.
         format!("D={}/; rm -rf $D{}", "/.".repeat(600), "/..".repeat(400)),
         // More folders than are remembered.
         format!("cd /; {} rm -rf *", "(cd a); ".repeat(500)),
         // A command's own name.
-        format!("for c in {} rm; do $c -rf /; done", many(2_000, &|n| format!("a{n}"))),
+        format!(
+            "for c in {} rm; do $c -rf /; done",
+            many(2_000, &|n| format!("a{n}"))
+        ),
     ]
 }
 
@@ -411,14 +423,15 @@ fn what_is_past_a_bound_is_refused_or_said_to_be_unseen() {
 
 #[test]
 fn much_that_is_harmless_is_seen_through() {
-    let names = |count: usize| -> String {
-        (0..count).map(|n| format!("name{n} ")).collect()
-    };
+    let names = |count: usize| -> String { (0..count).map(|n| format!("name{n} ")).collect() };
     for text in [
         format!("rm -f {}", names(3_000)),
         format!("for f in {}; do rm -f \"$f\"; done", names(500)),
         format!("echo {{{}}}", names(500).trim().replace(' ', ",")),
-        format!("cat <<END > x\n{}\nEND", "some words that say nothing\n".repeat(4_000)),
+        format!(
+            "cat <<END > x\n{}\nEND",
+            "some words that say nothing\n".repeat(4_000)
+        ),
         format!("{} (", "some words that say nothing ".repeat(20_000)),
         "V=1; ".repeat(500) + "rm -rf \"$D\"/x",
         "cd a; ".repeat(500) + "rm -rf x",
@@ -463,7 +476,6 @@ fn text_made_to_be_costly_is_searched_in_bounded_time() {
         "X=\"$X$X\"; ".repeat(100),
         "for i in a b c d e f g h; do ".to_owned() + &"rm $i$i$i$i$i$i; ".repeat(2_000) + "done",
     ] {
-
         std::hint::black_box(destructive(&text, &homes()).is_ok());
     }
 }
