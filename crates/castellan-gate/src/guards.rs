@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use castellan_core::CallId;
 use castellan_store::Store;
-use castellan_store::grants::GrantRow;
+use castellan_store::grants::Grants;
 
 use crate::hooks::{Heard, HookList};
 use crate::policy::Policy;
@@ -22,7 +22,7 @@ pub struct Guards {
 }
 
 /// The standing grants of a batch, or why they could not be read.
-pub(crate) type Standing = Result<Vec<GrantRow>, String>;
+pub(crate) type Standing = Result<Grants, String>;
 
 /// How many calls without a result are remembered; of older ones the hooks are heard again.
 const REMEMBERED: usize = 1000;

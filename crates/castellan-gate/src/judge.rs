@@ -8,7 +8,7 @@ use castellan_core::event::{ApprovalItem, Decision};
 use castellan_core::grant::Wanted;
 use castellan_core::text::shorten;
 use castellan_core::{CallId, ErrorCode, Event, Grant, Outcome, Tool};
-use castellan_store::grants;
+use castellan_store::grants::{self, Grants};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
@@ -229,7 +229,8 @@ impl Desk<'_> {
         let mut verdict = verdict;
         match self.standing().await {
             Ok(rows) => {
-                let rows: Vec<_> = rows.iter().filter(|row| fits(&row.grant)).collect();
+                let damaged = rows.damaged.len();
+                let rows: Vec<_> = rows.rows.iter().filter(|row| fits(&row.grant)).collect();
                 let standing: Vec<&Grant> = rows.iter().map(|row| &row.grant).collect();
                 let label = &inspection.label;
                 let wanted = (!standing.is_empty()).then(|| Wanted::new(label, commands));
@@ -237,6 +238,13 @@ impl Desk<'_> {
                     let ids = used.0.iter().filter_map(|one| rows.get(*one));
                     prepared.grants = ids.map(|row| row.id).collect();
                     return allowed("grant", format!("covered by {}", used.named(&standing)));
+                }
+                if damaged > 0 {
+                    let reason = &verdict.reason;
+                    verdict.reason = format!(
+                        "{reason}; {damaged} of the standing permissions could not be read, which \
+                         castellan grants list names"
+                    );
                 }
             }
             Err(problem) => {
@@ -256,7 +264,7 @@ impl Desk<'_> {
     async fn standing(&self) -> &Standing {
         let read = async {
             let Some(store) = &self.gate.guards.grants else {
-                return Ok(Vec::new());
+                return Ok(Grants::default());
             };
             let view = &self.batch.view;
             let session = view.session;

@@ -812,24 +812,27 @@ async fn what_is_offered_for_good_is_the_narrowest_first() {
 }
 
 #[tokio::test]
-async fn grants_that_can_not_be_read_cover_nothing_and_that_is_said() {
+async fn a_grant_that_can_not_be_read_covers_nothing_and_hides_no_other() {
     let (bench, other, _folder) = with_store();
+    give(&other, &bench, "bash:ls", Place::Everywhere).await;
     other
         .write(|tx| {
             tx.execute(
                 "INSERT INTO grants (id, text, scope, place, who, surface, session, given, uses)
-                 VALUES ('x', 'bash', 'everywhere', '', 'me', 'interactive', NULL, 0, 0)",
+                 VALUES ('x', 'ba sh', 'everywhere', '', 'me', 'interactive', NULL, 0, 0)",
                 &[],
             )
         })
         .await
         .unwrap();
-    assert!(matches!(
-        one(&bench, "bash", json!({})).await,
-        Handled::Waiting(_)
-    ));
+    let handle = |command: &str| one(&bench, "bash", json!({"text": command}));
+    assert_eq!(handle("ls -l").await, Handled::Finished);
+    assert!(matches!(handle("make").await, Handled::Waiting(_)));
     let reason = question(&bench).reason;
-    assert!(reason.contains("could not be read"), "{reason}");
+    assert!(
+        reason.contains("1 of the standing permissions could not be read"),
+        "{reason}"
+    );
 }
 
 #[tokio::test]
