@@ -43,8 +43,6 @@ pub(crate) struct World {
     pub(crate) background: Background,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) parser: Arc<dyn Parser>,
-    /// The user's rules and hooks.
-    guards: Guards,
 }
 
 impl World {
@@ -59,7 +57,6 @@ impl World {
             &config,
             (&shell, &background),
         )?);
-        let guards = build_guards(&environment, &home, &config, &catalog, &shell)?;
         let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
         Ok(Self {
             environment,
@@ -71,7 +68,6 @@ impl World {
             background,
             catalog,
             parser,
-            guards,
         })
     }
 
@@ -199,6 +195,21 @@ impl World {
         self.config.models.iter().filter_map(named).collect()
     }
 
+    /// What the user has put before calls. What makes no calls must work where it is wrong, so it
+    /// is read by who makes some.
+    ///
+    /// # Errors
+    /// Says which rule or hook is wrong, and where it stands.
+    pub(crate) fn guards(&self) -> Result<Guards, CommandError> {
+        build_guards(
+            &self.environment,
+            &self.home,
+            &self.config,
+            &self.catalog,
+            &self.shell,
+        )
+    }
+
     /// The rules that projects have.
     pub(crate) fn project_rules(&self) -> RulesInProject {
         RulesInProject {
@@ -208,6 +219,9 @@ impl World {
     }
 
     /// All that a session runs on.
+    ///
+    /// # Errors
+    /// As [`guards`](Self::guards).
     pub(crate) fn session(
         &self,
         store: Store,
@@ -215,7 +229,7 @@ impl World {
         watcher: Arc<dyn Watcher>,
         permission: Permission,
         limits: Limits,
-    ) -> Parts {
+    ) -> Result<Parts, CommandError> {
         let prices = self.prices(&*model);
         let gate = Gate::new(GateParts {
             catalog: Arc::clone(&self.catalog),
@@ -230,10 +244,10 @@ impl World {
             },
             guards: Guards {
                 grants: Some(store.clone()),
-                ..self.guards.clone()
+                ..self.guards()?
             },
         });
-        Parts {
+        Ok(Parts {
             store,
             gate: Arc::new(gate),
             model,
@@ -249,7 +263,7 @@ impl World {
             compact_at: self.config.session.compact_at,
             prices,
             version: env!("CARGO_PKG_VERSION"),
-        }
+        })
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Arc::clone(&view) as _,
         permission,
         world.limits_of(&args.session),
-    );
+    )?;
     let mut session = match resumed {
         Some(id) => Session::open(parts, id).await?,
         None => Session::begin(parts, &cwd, &world.user())?,

@@ -96,7 +96,7 @@ impl Repl {
         });
     }
 
-    fn parts(&self, chosen: Chosen) -> Parts {
+    fn parts(&self, chosen: Chosen) -> Result<Parts, CommandError> {
         let permission = Permission {
             grants: self.arguments.session.yes_to.clone(),
             skip: self.arguments.session.skip_permissions,
@@ -127,7 +127,7 @@ impl Repl {
         }
         let chosen = self.model().await?;
         let enclosed = self.world.require_sandbox(&self.cwd)?;
-        let session = Session::begin(self.parts(chosen), &self.cwd, &self.world.user())?;
+        let session = Session::begin(self.parts(chosen)?, &self.cwd, &self.world.user())?;
         let live = self.drive(session);
         self.tell(Tone::Dim, &enclosed)?;
         Ok(live)
@@ -186,7 +186,7 @@ impl Repl {
         let id = open.live.id();
         let chosen = self.model().await?;
         self.leave().await;
-        let session = Session::open(self.parts(chosen), id).await?;
+        let session = Session::open(self.parts(chosen)?, id).await?;
         self.drive(session);
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Repl {
         let workspace = self.store.read(move |tx| sessions::get(tx, id)).await?.cwd;
         self.world.require_sandbox(&workspace)?;
         self.leave().await;
-        let session = Session::open(self.parts(chosen), id).await?;
+        let session = Session::open(self.parts(chosen)?, id).await?;
         let unfinished = session.is_unfinished();
         let asks = session.question().is_some();
         let log = self.store.read(move |tx| events::load(tx, id, 0)).await?;
