@@ -140,7 +140,6 @@ impl Desk<'_> {
             let by = heard.changed_by.join(", ");
             *what = format!("{by} changed the arguments, and with those {what}");
         }
-        self.gate.heard.forget(refused.call_id);
         refused
     }
 

@@ -409,6 +409,21 @@ fn a_damaged_permission_is_listed_and_can_be_taken_away() {
     assert_eq!((left.stderr.as_str(), left.stdout.lines().count()), ("", 2));
 }
 
+#[test]
+fn a_command_too_much_to_be_searched_needs_a_person() {
+    let home = Home::new();
+    let command = format!("touch made; {} (", "rm -f x y; ".repeat(5_000));
+    let calls = [("bash", json!({"command": command}))];
+    let turn = turn(&home, "", &["--skip-permissions"], &calls);
+    assert_eq!(turn.code, 3, "{turn:?}");
+    assert!(
+        turn.stdout.contains("more than is searched"),
+        "{}",
+        turn.stdout
+    );
+    assert_eq!(home.read("made"), None);
+}
+
 /// A project with rules of its own, and a call that would be rid of them.
 #[test]
 fn a_project_s_rules_can_not_be_taken_away_by_who_they_are_for() {

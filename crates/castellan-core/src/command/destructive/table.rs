@@ -436,7 +436,7 @@ fn much_that_is_harmless_is_seen_through() {
         "V=1; ".repeat(500) + "rm -rf \"$D\"/x",
         "cd a; ".repeat(500) + "rm -rf x",
     ] {
-        assert_eq!(destructive(&text, &homes()), Ok(None), "{:.40}", text);
+        assert_eq!(destructive(&text, &homes()), Ok(None), "{text:.40}");
     }
 }
 
