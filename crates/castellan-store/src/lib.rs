@@ -18,6 +18,7 @@ mod error;
 pub mod events;
 pub mod grants;
 pub mod sessions;
+mod short;
 mod sqlite;
 mod store;
 pub mod tx;

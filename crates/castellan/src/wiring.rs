@@ -61,8 +61,6 @@ pub(crate) struct World {
     pub(crate) background: Background,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) parser: Arc<dyn Parser>,
-    /// The user's rules and hooks.
-    guards: Guards,
 }
 
 impl World {
@@ -70,7 +68,6 @@ impl World {
         let config = Config::load(&home.config)?;
         let hands = Hands::new();
         let catalog = Arc::new(build_catalog(&environment, &home, &config, &hands)?);
-        let guards = build_guards(&environment, &home, &config, &catalog, &hands.shell)?;
         let Hands {
             shell,
             background,
@@ -87,7 +84,6 @@ impl World {
             background,
             catalog,
             parser,
-            guards,
         })
     }
 
@@ -215,6 +211,21 @@ impl World {
         self.config.models.iter().filter_map(named).collect()
     }
 
+    /// What the user has put before calls. What makes no calls must work where it is wrong, so it
+    /// is read by who makes some.
+    ///
+    /// # Errors
+    /// Says which rule or hook is wrong, and where it stands.
+    pub(crate) fn guards(&self) -> Result<Guards, CommandError> {
+        build_guards(
+            &self.environment,
+            &self.home,
+            &self.config,
+            &self.catalog,
+            &self.shell,
+        )
+    }
+
     /// The rules that projects have.
     pub(crate) fn project_rules(&self) -> RulesInProject {
         RulesInProject {
@@ -224,6 +235,9 @@ impl World {
     }
 
     /// All that a session runs on.
+    ///
+    /// # Errors
+    /// As [`guards`](Self::guards).
     pub(crate) fn session(
         &self,
         store: Store,
@@ -231,7 +245,7 @@ impl World {
         watcher: Arc<dyn Watcher>,
         permission: Permission,
         limits: Limits,
-    ) -> Parts {
+    ) -> Result<Parts, CommandError> {
         let prices = self.prices(&*model);
         let gate = Gate::new(GateParts {
             catalog: Arc::clone(&self.catalog),
@@ -246,10 +260,10 @@ impl World {
             },
             guards: Guards {
                 grants: Some(store.clone()),
-                ..self.guards.clone()
+                ..self.guards()?
             },
         });
-        Parts {
+        Ok(Parts {
             store,
             gate: Arc::new(gate),
             model,
@@ -265,7 +279,7 @@ impl World {
             compact_at: self.config.session.compact_at,
             prices,
             version: env!("CARGO_PKG_VERSION"),
-        }
+        })
     }
 }
 
@@ -316,10 +330,9 @@ pub(crate) fn build_guards(
     let folder = environment.home().map(Path::to_owned);
     let runner = ShellHooks::new(shell.clone(), environment.child_environment(&[]));
     Ok(Guards {
-        policy: config.policy(&home.config, catalog, folder.clone())?,
+        policy: config.policy(&home.config, catalog, folder)?,
         hooks: HookList::new(config.hooks(&home.config, catalog)?, Arc::new(runner)),
         grants: None,
-        homes: folder.into_iter().collect(),
     })
 }
 
