@@ -3,8 +3,8 @@
 //! [`split`] says which simple commands a text would run, in order, flattened out of lists,
 //! pipelines, loops, functions and substitutions; [`Part::unwrapped`] looks through `sudo`, `env`,
 //! `xargs`, `bash -c` and their kind to what those run in turn. On this stand the permissions with
-//! a command prefix ([`crate::grant`]), policy rules, and the refusal of commands that destroy a
-//! machine ([`destructive()`]).
+//! a command prefix ([`crate::grant`]), policy rules, the refusal of commands that destroy a
+//! machine ([`destructive()`]), and the question whether a command names a file ([`mentions`]).
 //!
 //! The grammar is tree-sitter's. It is made for editors and in corners reads a text differently
 //! from bash, so nothing is taken from the tree unchecked (`check.rs`, and the readers of words):
@@ -17,6 +17,7 @@
 mod check;
 pub mod destructive;
 mod inner;
+mod mention;
 mod prefix;
 mod quote;
 mod read;
@@ -28,8 +29,9 @@ mod words;
 
 use std::sync::Arc;
 
-pub use destructive::{Homes, Refusal, destructive};
+pub use destructive::{Homes, Refusal, Unseen, destructive};
 pub use inner::{Opaque, Unwrapped};
+pub use mention::mentions;
 pub use prefix::suggest_prefix;
 pub use word::{Piece, Word};
 
@@ -81,6 +83,8 @@ pub struct Assignment {
     pub name: String,
     /// Its value. For a loop: all values, as one word that is not known.
     pub value: Word,
+    /// Whether the value is put behind the one it has (`+=`).
+    pub(crate) appends: bool,
     /// The values of a loop, one by one.
     pub(crate) values: Vec<Word>,
     /// What sets it.

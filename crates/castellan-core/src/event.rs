@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::code::ErrorCode;
 use crate::id::{CallId, CycleId, SessionId};
 use crate::message::{IssuedCall, Reasoning};
-use crate::model::{Finish, Usage};
+use crate::model::{Finish, Usage, is_zero};
 use crate::outcome::EffectStatus;
 use crate::picture::PictureRef;
 use crate::time::Timestamp;
@@ -215,8 +215,11 @@ pub struct ResultCut {
     pub limit: usize,
 }
 
+// In order of strictness.
 /// What policy said about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// It may run.
@@ -263,14 +266,6 @@ pub enum MutationAction {
     Rejected,
     /// An earlier version of the harness holds again.
     RolledBack,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature serde calls"
-)]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// What happened. `kind` on the wire.

@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Part, SetBy, split};
+use crate::command::{Part, SetBy, Unread, Unwrapped, split};
 
 /// A permission given in advance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,12 +42,6 @@ impl Grant {
         self.tool == name && self.prefix.is_none()
     }
 
-    /// The words its commands begin with, where it is for some commands only.
-    #[must_use]
-    pub fn prefix(&self) -> Option<&[String]> {
-        self.prefix.as_deref()
-    }
-
     /// A grant for the commands of `bash` that begin with these words.
     ///
     /// # Errors
@@ -59,7 +53,7 @@ impl Grant {
     /// Whether this grant alone covers a call of `tool`, given the shell commands it would run.
     #[must_use]
     pub fn covers(&self, tool: &str, commands: &[String]) -> bool {
-        all_cover([self], tool, commands)
+        Wanted::new(tool, commands).is_covered([self])
     }
 }
 
@@ -72,60 +66,70 @@ pub struct Gap {
     pub why: &'static str,
 }
 
-/// Whether these grants together cover a call of `tool`, given the shell commands it would run.
-#[must_use]
-pub fn all_cover<'g>(
-    grants: impl IntoIterator<Item = &'g Grant>,
-    tool: &str,
-    commands: &[String],
-) -> bool {
-    uncovered(grants, tool, commands).is_empty()
+/// A call that grants are held against: its tool and the commands it would run, read once.
+#[derive(Debug, Clone)]
+pub struct Wanted<'c> {
+    tool: &'c str,
+    commands: Vec<(&'c str, Result<Vec<Unwrapped>, Unread>)>,
 }
 
-/// What these grants together do not cover of a call of `tool`, given the shell commands it would
-/// run. Empty: all of it is covered.
-#[must_use]
-pub fn uncovered<'g>(
-    grants: impl IntoIterator<Item = &'g Grant>,
-    tool: &str,
-    commands: &[String],
-) -> Vec<Gap> {
-    let mut prefixes: Vec<&[String]> = Vec::new();
-    for grant in grants.into_iter().filter(|grant| grant.names(tool)) {
-        match &grant.prefix {
-            None => return Vec::new(),
-            Some(prefix) => prefixes.push(prefix),
+impl<'c> Wanted<'c> {
+    /// A call of `tool`, given the shell commands it would run.
+    #[must_use]
+    pub fn new(tool: &'c str, commands: &'c [String]) -> Self {
+        let read = |command: &'c String| {
+            let parts = split(command);
+            let parts = parts.map(|parts| parts.iter().map(Part::unwrapped).collect());
+            (command.as_str(), parts)
+        };
+        Self {
+            tool,
+            commands: commands.iter().map(read).collect(),
         }
     }
-    let gap = |text: &str, why| Gap {
-        text: text.to_owned(),
-        why,
-    };
-    if prefixes.is_empty() || commands.is_empty() {
-        return vec![gap(tool, "nothing permits it in advance")];
+
+    /// Whether these grants together cover it.
+    #[must_use]
+    pub fn is_covered<'g>(&self, grants: impl IntoIterator<Item = &'g Grant>) -> bool {
+        self.uncovered(grants).is_empty()
     }
-    let mut gaps = Vec::new();
-    for command in commands {
-        match split(command) {
-            Err(_unread) => gaps.push(gap(command, "the command can't be read with certainty")),
-            Ok(parts) if parts.is_empty() => gaps.push(gap(command, "it has no command")),
-            Ok(parts) => {
-                for part in parts {
-                    let unwrapped = part.unwrapped();
-                    if let Some(opaque) = unwrapped.opaque {
-                        gaps.push(gap(&opaque.command, opaque.reason));
+
+    /// What these grants together do not cover of it. Empty: all of it is covered.
+    #[must_use]
+    pub fn uncovered<'g>(&self, grants: impl IntoIterator<Item = &'g Grant>) -> Vec<Gap> {
+        let mut prefixes: Vec<&[String]> = Vec::new();
+        for grant in grants.into_iter().filter(|grant| grant.names(self.tool)) {
+            match &grant.prefix {
+                None => return Vec::new(),
+                Some(prefix) => prefixes.push(prefix),
+            }
+        }
+        let gap = |text: &str, why| Gap {
+            text: text.to_owned(),
+            why,
+        };
+        if prefixes.is_empty() || self.commands.is_empty() {
+            return vec![gap(self.tool, "nothing permits it in advance")];
+        }
+        let mut gaps = Vec::new();
+        for (command, read) in &self.commands {
+            match read {
+                Err(_unread) => gaps.push(gap(command, "the command can't be read with certainty")),
+                Ok(parts) if parts.is_empty() => gaps.push(gap(command, "it has no command")),
+                Ok(parts) => {
+                    for unwrapped in parts {
+                        if let Some(opaque) = &unwrapped.opaque {
+                            gaps.push(gap(&opaque.command, opaque.reason));
+                        }
+                        let missing =
+                            |part: &Part| Some(gap(&part.text, missing(part, &prefixes)?));
+                        gaps.extend(unwrapped.parts.iter().filter_map(missing));
                     }
-                    gaps.extend(
-                        unwrapped
-                            .parts
-                            .iter()
-                            .filter_map(|part| Some(gap(&part.text, missing(part, &prefixes)?))),
-                    );
                 }
             }
         }
+        gaps
     }
-    gaps
 }
 
 /// Why none of these prefixes covers one part, or `None` where one does.
@@ -369,7 +373,7 @@ mod tests {
     fn a_wrapper_is_covered_only_with_what_it_runs() {
         let all = |grants: &[&str], command: &str| {
             let grants: Vec<Grant> = grants.iter().map(|text| text.parse().unwrap()).collect();
-            all_cover(&grants, "bash", &[command.to_owned()])
+            Wanted::new("bash", &[command.to_owned()]).is_covered(&grants)
         };
         assert!(all(&["bash:find"], "find . -name '*.rs'"));
         assert!(!all(&["bash:find"], "find . -exec rm {} +"));
@@ -400,16 +404,13 @@ mod tests {
             .map(|text| text.parse().unwrap())
             .collect();
         let commands = ["git status && cargo test | rm x".to_owned()];
-        let gaps = uncovered(&grants, "bash", &commands);
+        let gaps = Wanted::new("bash", &commands).uncovered(&grants);
         assert_eq!(gaps.len(), 1);
         assert_eq!(gaps[0].text, "rm x");
-        assert!(all_cover(
-            &grants,
-            "bash",
-            &["git status && cargo test -q".to_owned()]
-        ));
-        assert!(!all_cover(&grants, "bash", &[]));
-        assert!(all_cover(&grants, "write_file", &[]));
+        let commands = ["git status && cargo test -q".to_owned()];
+        assert!(Wanted::new("bash", &commands).is_covered(&grants));
+        assert!(!Wanted::new("bash", &[]).is_covered(&grants));
+        assert!(Wanted::new("write_file", &[]).is_covered(&grants));
     }
 
     #[test]

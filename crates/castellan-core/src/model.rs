@@ -77,7 +77,7 @@ pub struct Usage {
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature serde calls"
 )]
-const fn is_zero(count: &u64) -> bool {
+pub(crate) const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

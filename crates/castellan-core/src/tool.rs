@@ -111,6 +111,9 @@ pub struct ToolSpec {
     /// Whether a call that writes only adds to what is there and destroys nothing.
     #[serde(skip_serializing_if = "is_not")]
     pub additive: bool,
+    /// What permissions for some of its calls are called that have a name beside the tool's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// Where it may appear.
     pub surfaces: Vec<Surface>,
     /// When a model is told of it. It can be called in any case.
@@ -148,6 +151,7 @@ impl ToolSpec {
             examples: Vec::new(),
             effects: Vec::new(),
             additive: false,
+            labels: Vec::new(),
             surfaces: Vec::new(),
             offered: Offered::Always,
             default: DefaultDecision::Ask,
@@ -350,6 +354,8 @@ pub struct Inspection {
     /// Whether the call goes so far beyond what its tool usually does that only a permission for
     /// exactly `label` covers it.
     pub own_grant: bool,
+    /// Why only a person can let the call through, whatever was permitted in advance.
+    pub needs_person: Option<String>,
     /// Replaces the spec's default decision where it depends on the arguments.
     pub default: Option<DefaultDecision>,
     /// Replaces the gate's deadline where the call sets its own.
@@ -368,6 +374,7 @@ impl Inspection {
             paths: Vec::new(),
             hosts: Vec::new(),
             own_grant: false,
+            needs_person: None,
             default: None,
             deadline: None,
         }

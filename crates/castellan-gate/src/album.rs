@@ -32,7 +32,7 @@ impl Album {
     pub fn add(&self, picture: &Picture) -> io::Result<PictureRef> {
         let refuse = |what: &str| Err(io::Error::other(what.to_owned()));
         if picture.bytes.len() > PICTURE_LIMIT {
-            return refuse("it is larger than 4 MiB");
+            return refuse(&format!("it is larger than {} MiB", PICTURE_LIMIT >> 20));
         }
         if PictureType::of(&picture.bytes) != Some(picture.kind) {
             return refuse("its bytes are not what it is said to be");

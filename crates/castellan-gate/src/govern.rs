@@ -10,8 +10,6 @@ use castellan_core::event::Decision;
 use castellan_core::tool::{DefaultDecision, Inspection};
 use castellan_core::{Caller, Capability, Grant, ToolSpec};
 
-use crate::policy::Spoken;
-
 /// What has been permitted in advance for this run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permission {
@@ -21,7 +19,7 @@ pub struct Permission {
     pub skip: bool,
 }
 
-/// A decision with what made it.
+/// A decision with what made it: of one that guards calls, or of all together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// What was decided.
@@ -34,6 +32,13 @@ pub struct Verdict {
     pub reason: String,
 }
 
+impl Verdict {
+    /// The strictest is the greatest.
+    pub(crate) const fn strictness(&self) -> (Decision, bool) {
+        (self.decision, self.firm)
+    }
+}
+
 /// Decides about one call before what was permitted in advance is looked at. `spoken` is what rules
 /// and hooks say of it.
 #[must_use]
@@ -41,9 +46,9 @@ pub fn decide(
     spec: &ToolSpec,
     inspection: &Inspection,
     caller: &Caller,
-    spoken: &[Spoken],
+    spoken: &[Verdict],
 ) -> Verdict {
-    let strictest = spoken.iter().map(Spoken::strictness).max();
+    let strictest = spoken.iter().map(Verdict::strictness).max();
     let Some(strictest) = strictest else {
         return by_default(spec, inspection, caller);
     };
@@ -134,7 +139,7 @@ mod tests {
     #[derive(schemars::JsonSchema)]
     struct Nothing {}
 
-    fn decided(effect: Effect, capabilities: Vec<Capability>, spoken: &[Spoken]) -> Verdict {
+    fn decided(effect: Effect, capabilities: Vec<Capability>, spoken: &[Verdict]) -> Verdict {
         let mut spec = ToolSpec::new::<Nothing>("bash", "workspace", "Run", "Run");
         spec.effects = vec![effect];
         if effect == Effect::ReadOnly {
@@ -149,8 +154,8 @@ mod tests {
         decide(&spec, &Inspection::new("bash", "ls"), &caller, spoken)
     }
 
-    fn says(by: &str, decision: Decision) -> Spoken {
-        Spoken {
+    fn says(by: &str, decision: Decision) -> Verdict {
+        Verdict {
             decision,
             firm: false,
             by: by.to_owned(),
@@ -167,7 +172,7 @@ mod tests {
             (vec![Allow, Ask], Ask),
             (vec![Ask, Deny, Allow], Deny),
         ] {
-            let spoken: Vec<Spoken> = spoken.into_iter().map(|one| says("x", one)).collect();
+            let spoken: Vec<Verdict> = spoken.into_iter().map(|one| says("x", one)).collect();
             let verdict = decided(Effect::Executes, vec![], &spoken);
             assert_eq!(verdict.decision, expected, "{spoken:?}");
         }

@@ -1,12 +1,11 @@
 //! What guards calls beside their tools' own defaults, and what is remembered of it.
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use castellan_core::CallId;
 use castellan_store::Store;
-use castellan_store::grants::GrantRow;
+use castellan_store::grants::Grants;
 
 use crate::hooks::{Heard, HookList};
 use crate::policy::Policy;
@@ -20,12 +19,10 @@ pub struct Guards {
     pub hooks: HookList,
     /// Where permissions for good are kept. Without it none are offered and none hold.
     pub grants: Option<Store>,
-    /// Home folders, which no command may destroy.
-    pub homes: Vec<PathBuf>,
 }
 
 /// The standing grants of a batch, or why they could not be read.
-pub(crate) type Standing = Result<Vec<GrantRow>, String>;
+pub(crate) type Standing = Result<Grants, String>;
 
 /// How many calls without a result are remembered; of older ones the hooks are heard again.
 const REMEMBERED: usize = 1000;

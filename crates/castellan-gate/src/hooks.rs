@@ -18,7 +18,7 @@ use castellan_core::tool::SessionView;
 use castellan_core::{CallId, Cancel, ToolSpec};
 use serde_json::{Map, Value};
 
-use crate::policy::Spoken;
+use crate::govern::Verdict;
 use wire::Saying;
 
 /// How much of what a hook says is passed on, in characters.
@@ -114,7 +114,9 @@ impl Matcher {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Heard {
     /// What they said, in order.
-    pub(crate) spoken: Vec<Spoken>,
+    pub(crate) spoken: Vec<Verdict>,
+    /// What was allowed and then changed by a later one, so that it counts no more.
+    pub(crate) overtaken: Vec<Verdict>,
     /// The arguments as the last one that changed them left them.
     pub(crate) changed: Option<Map<String, Value>>,
     /// Who changed them.
@@ -259,10 +261,11 @@ impl Heard {
         fits: impl Fn(&mut Map<String, Value>) -> Result<(), String>,
     ) {
         let by = hook.by();
+        let earlier = self.spoken.len();
         let mut say = |decision, firm, reason: &str| {
             let reason = shorten(plain(reason).trim(), SAID);
             let by = by.clone();
-            self.spoken.push(Spoken {
+            self.spoken.push(Verdict {
                 decision,
                 firm,
                 by,
@@ -291,6 +294,7 @@ impl Heard {
         match changed {
             Ok(changed) if changed == *before => {}
             Ok(changed) => {
+                self.overtake(&by, earlier);
                 self.changed = Some(changed);
                 self.changed_by.push(by);
             }
@@ -303,5 +307,22 @@ impl Heard {
                 say(Decision::Ask, true, &what);
             }
         }
+    }
+
+    /// Drops what was allowed before the hook `by` changed the call: that was another one.
+    /// `earlier` is how much had been said until then.
+    fn overtake(&mut self, by: &str, earlier: usize) {
+        let own = self.spoken.split_off(earlier);
+        let said = std::mem::take(&mut self.spoken);
+        let (allowed, kept): (Vec<_>, Vec<_>) = said
+            .into_iter()
+            .partition(|one| one.decision == Decision::Allow);
+        self.spoken = kept;
+        self.spoken.extend(own);
+        self.overtaken
+            .extend(allowed.into_iter().map(|one| Verdict {
+                reason: format!("{}; then {by} changed the call", one.reason),
+                ..one
+            }));
     }
 }

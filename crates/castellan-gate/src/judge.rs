@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::event::{ApprovalItem, Decision};
-use castellan_core::grant::all_cover;
+use castellan_core::grant::Wanted;
 use castellan_core::text::shorten;
 use castellan_core::{CallId, ErrorCode, Event, Grant, Outcome, Tool};
-use castellan_store::grants;
+use castellan_store::grants::{self, Grants};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ use crate::gate::Pending;
 use crate::govern::{Verdict, decide, unattended};
 use crate::guards::Standing;
 use crate::hooks::{Heard, HookEvent, Stopped, Told};
-use crate::policy::{self, Case, Spoken};
+use crate::policy::{self, Case};
 use crate::prepare::{Prepared, Refused, fits, take};
 
 /// How long looking at what a call would do may take.
@@ -36,6 +36,7 @@ pub(crate) struct Hearing {
 /// What no hook said.
 static NOTHING: Heard = Heard {
     spoken: Vec::new(),
+    overtaken: Vec::new(),
     changed: None,
     changed_by: Vec::new(),
 };
@@ -139,7 +140,6 @@ impl Desk<'_> {
             let by = heard.changed_by.join(", ");
             *what = format!("{by} changed the arguments, and with those {what}");
         }
-        self.gate.heard.forget(refused.call_id);
         refused
     }
 
@@ -181,9 +181,22 @@ impl Desk<'_> {
         // What needs a permission of its own is not let through by a hook, which may know nothing
         // of what sets the call apart.
         let own = prepared.inspection.own_grant;
-        let counts = |one: &&Spoken| !(own && one.decision == Decision::Allow);
+        let counts = |one: &&Verdict| !(own && one.decision == Decision::Allow);
         let heard = heard.spoken.iter().filter(counts).cloned();
-        let spoken: Vec<Spoken> = ruled.into_iter().chain(heard).collect();
+        let own_rules = policy::guarded(spec, &prepared.inspection, &self.batch.view);
+        let needs_person = prepared.inspection.needs_person.clone();
+        let needs_person = needs_person.map(|reason| Verdict {
+            decision: Decision::Ask,
+            firm: true,
+            by: spec.name.clone(),
+            reason,
+        });
+        let spoken: Vec<Verdict> = ruled
+            .into_iter()
+            .chain(own_rules)
+            .chain(needs_person)
+            .chain(heard)
+            .collect();
         decide(spec, &prepared.inspection, &self.caller, &spoken)
     }
 
@@ -207,18 +220,30 @@ impl Desk<'_> {
         let fits = |grant: &Grant| !inspection.own_grant || grant.is_exactly(&inspection.label);
         let for_run = permission.grants.iter().filter(|grant| fits(grant));
         let for_run: Vec<&Grant> = for_run.collect();
-        if let Some(used) = covering(&for_run, name, &inspection.commands) {
+        let commands = &inspection.commands;
+        let wanted = (!for_run.is_empty()).then(|| Wanted::new(name, commands));
+        if let Some(used) = wanted.and_then(|wanted| covering(&for_run, &wanted)) {
             return allowed("grant", format!("covered by {}", used.named(&for_run)));
         }
         let mut verdict = verdict;
         match self.standing().await {
             Ok(rows) => {
-                let rows: Vec<_> = rows.iter().filter(|row| fits(&row.grant)).collect();
+                let damaged = rows.damaged.len();
+                let rows: Vec<_> = rows.rows.iter().filter(|row| fits(&row.grant)).collect();
                 let standing: Vec<&Grant> = rows.iter().map(|row| &row.grant).collect();
-                if let Some(used) = covering(&standing, &inspection.label, &inspection.commands) {
+                let label = &inspection.label;
+                let wanted = (!standing.is_empty()).then(|| Wanted::new(label, commands));
+                if let Some(used) = wanted.and_then(|wanted| covering(&standing, &wanted)) {
                     let ids = used.0.iter().filter_map(|one| rows.get(*one));
                     prepared.grants = ids.map(|row| row.id).collect();
                     return allowed("grant", format!("covered by {}", used.named(&standing)));
+                }
+                if damaged > 0 {
+                    let reason = &verdict.reason;
+                    verdict.reason = format!(
+                        "{reason}; {damaged} of the standing permissions could not be read, which \
+                         castellan grants list names"
+                    );
                 }
             }
             Err(problem) => {
@@ -238,7 +263,7 @@ impl Desk<'_> {
     async fn standing(&self) -> &Standing {
         let read = async {
             let Some(store) = &self.gate.guards.grants else {
-                return Ok(Vec::new());
+                return Ok(Grants::default());
             };
             let view = &self.batch.view;
             let session = view.session;
@@ -279,8 +304,8 @@ impl Desk<'_> {
                 effects: spec.effects.clone(),
             });
         }
-        let said = heard.spoken.iter().filter(|_| now);
-        for spoken in said {
+        let said = heard.overtaken.iter().chain(&heard.spoken);
+        for spoken in said.filter(|_| now) {
             recorder.note(Event::Policy {
                 call_id: prepared.call_id,
                 decision: spoken.decision,
@@ -323,10 +348,6 @@ impl Desk<'_> {
         if inspection.label == "bash"
             && let [command] = inspection.commands.as_slice()
         {
-            let homes = &self.gate.guards.homes;
-            if policy::is_destructive(command, homes) {
-                return Vec::new();
-            }
             offers.extend(policy::narrow_grant(command));
         }
         if inspection.label.parse::<Grant>().is_ok() {
@@ -407,16 +428,16 @@ impl Covering {
     }
 }
 
-/// The grants that cover a call of this name or label together, given the commands it would run.
-/// None is among them that isn't needed.
-fn covering(grants: &[&Grant], name: &str, commands: &[String]) -> Option<Covering> {
-    if let Some(one) = grants.iter().position(|grant| grant.covers(name, commands)) {
+/// The grants that cover a call together. None is among them that isn't needed.
+fn covering(grants: &[&Grant], wanted: &Wanted<'_>) -> Option<Covering> {
+    let alone = |grant: &&Grant| wanted.is_covered([*grant]);
+    if let Some(one) = grants.iter().position(alone) {
         return Some(Covering(vec![one]));
     }
     let mut needed: Vec<usize> = (0..grants.len()).collect();
     let cover = |these: &[usize]| {
         let these = these.iter().filter_map(|one| grants.get(*one).copied());
-        all_cover(these, name, commands)
+        wanted.is_covered(these)
     };
     if !cover(&needed) {
         return None;

@@ -9,6 +9,7 @@
 //! read, a folder that holds what is denied), a person is asked, whatever was permitted in advance.
 
 mod commands;
+mod own;
 mod pattern;
 
 use std::path::{Path, PathBuf};
@@ -22,12 +23,12 @@ use castellan_core::{Caller, Surface, ToolSpec};
 
 use crate::catalog::Catalog;
 use crate::error::Error;
+use crate::govern::Verdict;
 use commands::Piece;
-pub(crate) use commands::{is_destructive, narrow_grant};
-use pattern::{CommandPattern, HostPattern, PathPattern};
-
-/// The label of a shell call that wants to run outside the sandbox.
-const OUTSIDE_SANDBOX: &str = "bash_outside_sandbox";
+pub(crate) use commands::narrow_grant;
+pub(crate) use own::guarded;
+pub use own::{PROJECT_FOLDER, PROJECT_RULES};
+use pattern::{Bases, CommandPattern, HostPattern, PathPattern};
 
 /// A rule as it was written. Empty lists say nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,31 +121,6 @@ enum Match {
     Yes,
 }
 
-/// What something that guards calls says of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spoken {
-    /// What it says.
-    pub decision: Decision,
-    /// Whether an `Ask` needs a person, whatever was permitted in advance.
-    pub firm: bool,
-    /// Who says so.
-    pub by: String,
-    /// Why.
-    pub reason: String,
-}
-
-impl Spoken {
-    /// Strictest last.
-    pub(crate) const fn strictness(&self) -> u8 {
-        match (self.decision, self.firm) {
-            (Decision::Allow, _) => 0,
-            (Decision::Ask, false) => 1,
-            (Decision::Ask, true) => 2,
-            (Decision::Deny, _) => 3,
-        }
-    }
-}
-
 /// A call as policy sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case<'a> {
@@ -188,15 +164,13 @@ impl Policy {
 }
 
 /// What the rules of all `policies` say of a call; `None` where its default stands.
-pub(crate) fn judge(policies: [&Policy; 2], case: &Case<'_>) -> Option<Spoken> {
-    let rules: Vec<(&Rule, Option<&Path>)> = policies
+pub(crate) fn judge(policies: [&Policy; 2], case: &Case<'_>) -> Option<Verdict> {
+    // The folders that patterns of paths begin in are looked up once.
+    let bases = policies.map(|policy| Bases::new(case.workspace, policy.home.as_deref()));
+    let rules: Vec<(&Rule, &Bases<'_>)> = policies
         .into_iter()
-        .flat_map(|policy| {
-            policy
-                .rules
-                .iter()
-                .map(|rule| (rule, policy.home.as_deref()))
-        })
+        .zip(&bases)
+        .flat_map(|(policy, bases)| policy.rules.iter().map(move |rule| (rule, bases)))
         .filter(|(rule, _)| rule.is_about(case))
         .collect();
     if rules.is_empty() {
@@ -204,12 +178,12 @@ pub(crate) fn judge(policies: [&Policy; 2], case: &Case<'_>) -> Option<Spoken> {
     }
     let pieces = commands::pieces(case.inspection);
     let default = case.inspection.default.unwrap_or(case.spec.default);
-    let mut strictest: Option<Spoken> = None;
+    let mut strictest: Option<Verdict> = None;
     let mut all_spoken = true;
     for piece in &pieces {
         let spoken = rules
             .iter()
-            .filter_map(|(rule, home)| rule.speak(piece, case, *home))
+            .filter_map(|(rule, bases)| rule.speak(piece, bases))
             // The first of the strictest: rules are named in the order they were written.
             .reduce(|first, next| {
                 if next.strictness() > first.strictness() {
@@ -367,7 +341,7 @@ impl Rule {
     }
 
     /// What it says of a piece.
-    fn speak(&self, piece: &Piece, case: &Case<'_>, home: Option<&Path>) -> Option<Spoken> {
+    fn speak(&self, piece: &Piece, bases: &Bases<'_>) -> Option<Verdict> {
         let allows = self.text.action == Decision::Allow;
         let found = match (&self.matter, piece) {
             // Nothing that allows covers what can't be read.
@@ -384,11 +358,11 @@ impl Rule {
             }
             (Matter::Commands(_), Piece::Hidden { .. }) => Match::Maybe,
             (Matter::Paths(patterns), Piece::Path(path)) => strongest(patterns, |pattern| {
-                let base = pattern.base(case.workspace, home);
+                let base = pattern.base(bases);
                 if allows {
-                    pattern.exactly(path, &base)
+                    pattern.exactly(path, base)
                 } else {
-                    pattern.generously(path, &base)
+                    pattern.generously(path, base)
                 }
             }),
             (Matter::Hosts(patterns), Piece::Host(host)) => {
@@ -407,8 +381,8 @@ impl Rule {
         }
     }
 
-    fn says(&self, decision: Decision, firm: bool, reason: String) -> Spoken {
-        Spoken {
+    fn says(&self, decision: Decision, firm: bool, reason: String) -> Verdict {
+        Verdict {
             decision,
             firm,
             by: format!("policy ({})", self.text.place),
@@ -470,14 +444,12 @@ fn unknown(key: &'static str, word: &str, what: &str, names: &[&str]) -> BadRule
     }
 }
 
-/// Labels that tools give to some of their calls, beside their names.
-const LABELS: [&str; 3] = ["overwrite_file", "append_file", OUTSIDE_SANDBOX];
-
 /// A tool that is named without a glob must exist: the rule would never hold.
 fn tools_exist(text: &RuleText, catalog: &Catalog) -> Result<(), BadRule> {
     let exact = text.tool.iter().filter(|pattern| !pattern.contains('*'));
     for name in exact {
-        if catalog.get(name).is_none() && !LABELS.contains(&name.as_str()) {
+        let labelled = catalog.specs().any(|spec| spec.labels.contains(name));
+        if catalog.get(name).is_none() && !labelled {
             let names: Vec<&str> = catalog.specs().map(|spec| spec.name.as_str()).collect();
             return Err(unknown("tool", name, "a tool", &names));
         }
@@ -502,10 +474,10 @@ fn domains_exist(text: &RuleText, catalog: &Catalog) -> Result<(), BadRule> {
 /// A rule about commands must be able to meet one.
 fn commands_run(text: &RuleText, catalog: &Catalog) -> Result<(), BadRule> {
     let runs = |pattern: &String| {
-        let mut tools = catalog.specs().filter(|spec| glob(pattern, &spec.name));
-        pattern.contains('*')
-            || pattern == OUTSIDE_SANDBOX
-            || tools.any(|spec| spec.effects.contains(&Effect::Executes))
+        let mut tools = catalog
+            .specs()
+            .filter(|spec| glob(pattern, &spec.name) || spec.labels.contains(pattern));
+        pattern.contains('*') || tools.any(|spec| spec.effects.contains(&Effect::Executes))
     };
     if text.tool.is_empty() || text.tool.iter().any(runs) {
         return Ok(());

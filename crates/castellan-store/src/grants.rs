@@ -2,6 +2,9 @@
 //!
 //! A grant is stored once per place: giving it again changes nothing. Revoking removes the row; that
 //! it was given and revoked stays in the audit chain, where the caller writes both.
+//!
+//! A row that can't be read permits nothing, and hides no other: it is listed as damaged, and can
+//! be taken away like any other.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +12,8 @@ use castellan_core::event::Scope;
 use castellan_core::id::GrantId;
 use castellan_core::{Grant, SessionId, Timestamp};
 
-use crate::Page;
 use crate::error::{Error, Result};
+use crate::short::Kind;
 use crate::tx::{Row, Tx, Value};
 
 /// How many grants of one place are looked at when a call is judged. Nobody has as many; where
@@ -19,6 +22,14 @@ pub const CONSIDERED: u32 = 1000;
 
 /// How many characters of an id, after its prefix, [`find`] needs.
 pub const SHORTEST_PREFIX: usize = 4;
+
+const KIND: Kind = Kind {
+    table: "grants",
+    prefix: GrantId::PREFIX,
+    shortest: SHORTEST_PREFIX,
+    id: "a grant's id",
+    name: "a grant",
+};
 
 /// Where a grant holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +119,30 @@ impl GrantRow {
     }
 }
 
+/// A row that is no grant: no version of this program writes such a one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the grant {id} can't be read and permits nothing: {why}")]
+pub struct Damaged {
+    /// Its id, as it stands there.
+    pub id: String,
+    /// What was found in it.
+    pub why: String,
+}
+
+/// What a row turned out to be.
+pub type Read = std::result::Result<GrantRow, Damaged>;
+
+/// Grants, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Those that can be read.
+    pub rows: Vec<GrantRow>,
+    /// The others.
+    pub damaged: Vec<Damaged>,
+    /// How many there are of both without a limit.
+    pub total: u64,
+}
+
 /// Calls that a grant let through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
@@ -119,7 +154,7 @@ pub struct Use {
     pub last: Timestamp,
 }
 
-/// Which grants [`list`] shows and [`revoke_all`] removes.
+/// Which grants [`list`] shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Only those that hold in this folder's sessions and not elsewhere.
@@ -154,15 +189,11 @@ pub fn give(tx: &Tx<'_>, row: &GrantRow) -> Result<bool> {
 }
 
 /// The grants that hold for a call of `session` in the resolved folder `project`, newest first, at
-/// most [`CONSIDERED`] of each place.
+/// most [`CONSIDERED`] of each place. `total` is how many these are.
 ///
 /// # Errors
-/// [`Error::DamagedRow`] for a row that is no grant.
-pub fn in_force(
-    tx: &Tx<'_>,
-    session: Option<SessionId>,
-    folder: Option<&Path>,
-) -> Result<Vec<GrantRow>> {
+/// What [`Tx::query`] fails with.
+pub fn in_force(tx: &Tx<'_>, session: Option<SessionId>, folder: Option<&Path>) -> Result<Grants> {
     let mut places = vec![(Scope::Everywhere, String::new())];
     if let Some(folder) = folder.and_then(Path::to_str) {
         places.push((Scope::Project, folder.to_owned()));
@@ -178,17 +209,18 @@ pub fn in_force(
                  ORDER BY given DESC, id DESC LIMIT $3"
             ),
             &[scope.as_str().into(), place.into(), CONSIDERED.into()],
-            grant,
+            read,
         )?);
     }
-    Ok(rows)
+    let total = rows.len() as u64;
+    Ok(Grants::of(rows, total))
 }
 
 /// The grants that pass `filter`, newest first, with how many there are in all.
 ///
 /// # Errors
-/// [`Error::DamagedRow`] for a row that is no grant.
-pub fn list(tx: &Tx<'_>, filter: &Filter, limit: u32) -> Result<Page<GrantRow>> {
+/// [`Error::Invalid`] for a filter that nothing can pass.
+pub fn list(tx: &Tx<'_>, filter: &Filter, limit: u32) -> Result<Grants> {
     let [scope, place] = condition(filter)?;
     let rows = tx.query(
         &format!(
@@ -197,17 +229,30 @@ pub fn list(tx: &Tx<'_>, filter: &Filter, limit: u32) -> Result<Page<GrantRow>> 
              ORDER BY given DESC, id DESC LIMIT $3"
         ),
         &[scope.clone(), place.clone(), limit.into()],
-        grant,
+        read,
     )?;
     let total = tx.one(
         "SELECT count(*) FROM grants WHERE CAST($1 AS TEXT) IS NULL OR (scope = $1 AND place = $2)",
         &[scope, place],
         |row| row.get(0),
     )?;
-    Ok(Page {
-        rows,
-        total: total.unwrap_or(0),
-    })
+    Ok(Grants::of(rows, total.unwrap_or(0)))
+}
+
+impl Grants {
+    fn of(read: Vec<Read>, total: u64) -> Self {
+        let mut grants = Self {
+            total,
+            ..Self::default()
+        };
+        for row in read {
+            match row {
+                Ok(row) => grants.rows.push(row),
+                Err(damaged) => grants.damaged.push(damaged),
+            }
+        }
+        grants
+    }
 }
 
 /// The scope and place a filter means, or nothing for all.
@@ -231,39 +276,24 @@ fn condition(filter: &Filter) -> Result<[Value<'static>; 2]> {
 /// # Errors
 /// [`Error::NotFound`]; [`Error::AmbiguousGrant`]; [`Error::Invalid`] for text that can't be the
 /// beginning of an id, or too short a one.
-pub fn find(tx: &Tx<'_>, text: &str) -> Result<GrantRow> {
-    let text = text.trim().to_lowercase();
-    let digits = text.strip_prefix(GrantId::PREFIX).unwrap_or(&text);
-    if digits.len() > 32 || !digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
-        return Err(Error::invalid(format!(
-            "`{text}` is not a grant's id nor the beginning of one (`grant_` and hexadecimal digits)"
-        )));
-    }
-    if digits.len() < SHORTEST_PREFIX {
-        return Err(Error::invalid(format!(
-            "`{text}` is too short to name a grant; give at least {SHORTEST_PREFIX} characters \
-             after `grant_`"
-        )));
-    }
-    let prefix = format!("{}{digits}", GrantId::PREFIX);
-    // Behind every hexadecimal digit comes `g`.
-    let params: [Value<'_>; 2] = [(&prefix).into(), format!("{prefix}g").into()];
-    let total: Option<u64> = tx.one(
-        "SELECT count(*) FROM grants WHERE id >= $1 AND id < $2",
-        &params,
-        |row| row.get(0),
-    )?;
-    match total.unwrap_or(0) {
+pub fn find(tx: &Tx<'_>, text: &str) -> Result<Read> {
+    let short = KIND.read(text)?;
+    match KIND.count(tx, &short)? {
         0 | 1 => {}
-        total => return Err(Error::AmbiguousGrant { prefix, total }),
+        total => {
+            return Err(Error::AmbiguousGrant {
+                prefix: short.prefix,
+                total,
+            });
+        }
     }
     let row = tx.one(
         &format!("SELECT {COLUMNS} FROM grants WHERE id >= $1 AND id < $2"),
-        &params,
-        grant,
+        &short.range(),
+        read,
     )?;
     row.ok_or_else(|| Error::NotFound {
-        what: format!("grant {text}"),
+        what: format!("grant {}", short.text),
     })
 }
 
@@ -276,16 +306,13 @@ pub fn revoke(tx: &Tx<'_>, id: GrantId) -> Result<bool> {
     Ok(gone == 1)
 }
 
-/// Takes back every grant that passes `filter`; the ones that were taken back, newest first.
+/// Takes away a row that can't be read; false where it was gone already.
 ///
 /// # Errors
-/// As [`list`].
-pub fn revoke_all(tx: &Tx<'_>, filter: &Filter) -> Result<Vec<GrantRow>> {
-    let rows = list(tx, filter, u32::MAX)?.rows;
-    for row in &rows {
-        revoke(tx, row.id)?;
-    }
-    Ok(rows)
+/// What [`Tx::execute`] fails with.
+pub fn discard(tx: &Tx<'_>, damaged: &Damaged) -> Result<bool> {
+    let gone = tx.execute("DELETE FROM grants WHERE id = $1", &[(&damaged.id).into()])?;
+    Ok(gone == 1)
 }
 
 /// Adds to how often grants were used. One that was revoked meanwhile is passed over.
@@ -309,26 +336,37 @@ pub fn count_uses(tx: &Tx<'_>, uses: &[Use]) -> Result<()> {
     Ok(())
 }
 
+/// A row as it is, or what is wrong with it.
+fn read(row: &Row<'_>) -> Result<Read> {
+    Ok(grant(row).map_err(|error| Damaged {
+        id: row.get(0).unwrap_or_default(),
+        why: match error {
+            Error::DamagedRow { what, why } => format!("{what}: {why}"),
+            other => other.to_string(),
+        },
+    }))
+}
+
 fn grant(row: &Row<'_>) -> Result<GrantRow> {
-    let id: String = row.get(0)?;
-    let damaged = |why: String| Error::DamagedRow {
-        what: format!("the grant {id}"),
-        why,
-    };
-    let text = row.text(1)?;
+    fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(what: &str, text: &str) -> Result<T> {
+        text.parse().map_err(|error: T::Err| Error::DamagedRow {
+            what: what.to_owned(),
+            why: error.to_string(),
+        })
+    }
     let scope = row.text(2)?;
-    let place = Place::read(scope, row.get(3)?)
-        .ok_or_else(|| damaged(format!("its place is no {scope}")))?;
+    let place = Place::read(scope, row.get(3)?).ok_or_else(|| Error::DamagedRow {
+        what: "its place".to_owned(),
+        why: format!("it is no {scope}"),
+    })?;
     let session: Option<String> = row.get(6)?;
     Ok(GrantRow {
-        id: id.parse().map_err(|error| damaged(format!("{error}")))?,
-        grant: text.parse().map_err(|error| damaged(format!("{error}")))?,
+        id: parsed("its id", row.text(0)?)?,
+        grant: parsed("its text", row.text(1)?)?,
         place,
         who: row.get(4)?,
         surface: row.get(5)?,
-        session: session
-            .map(|id| id.parse().map_err(|error| damaged(format!("{error}"))))
-            .transpose()?,
+        session: session.map(|id| parsed("its session", &id)).transpose()?,
         given: row.get(7)?,
         uses: row.get(8)?,
         last_used: row.get(9)?,

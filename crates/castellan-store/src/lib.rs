@@ -19,6 +19,7 @@ pub mod events;
 pub mod grants;
 mod late;
 pub mod sessions;
+mod short;
 mod sqlite;
 mod store;
 pub mod tx;

@@ -8,10 +8,19 @@ use castellan_core::{Event, Recorded, SessionId, Timestamp};
 
 use crate::Page;
 use crate::error::{Error, Result};
+use crate::short::Kind;
 use crate::tx::{Row, Tx, Value};
 
 /// How many characters of an id, after its prefix, [`find`] needs.
 pub const SHORTEST_PREFIX: usize = 6;
+
+const KIND: Kind = Kind {
+    table: "sessions",
+    prefix: SessionId::PREFIX,
+    shortest: SHORTEST_PREFIX,
+    id: "a session id",
+    name: "a session",
+};
 
 /// How many ids an [`Error::Ambiguous`] lists.
 const CANDIDATES: u32 = 10;
@@ -83,45 +92,24 @@ pub fn get(tx: &Tx<'_>, id: SessionId) -> Result<SessionRow> {
 /// [`Error::NotFound`]; [`Error::Ambiguous`] with the newest ids that fit; [`Error::Invalid`] for
 /// text that can't be the beginning of an id, or too short a one.
 pub fn find(tx: &Tx<'_>, text: &str) -> Result<SessionRow> {
-    let text = text.trim().to_lowercase();
-    let digits = text.strip_prefix(SessionId::PREFIX).unwrap_or(&text);
-    if digits.len() > 32 || !digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
-        return Err(Error::invalid(format!(
-            "`{text}` is not a session id nor the beginning of one (`ws_` and hexadecimal digits)"
-        )));
-    }
-    if digits.len() < SHORTEST_PREFIX {
-        return Err(Error::invalid(format!(
-            "`{text}` is too short to name a session; give at least {SHORTEST_PREFIX} characters \
-             after `ws_`"
-        )));
-    }
-    let prefix = format!("{}{digits}", SessionId::PREFIX);
-    // Behind every hexadecimal digit comes `g`.
-    let params: [Value<'_>; 2] = [(&prefix).into(), format!("{prefix}g").into()];
-    let total: u64 = tx
-        .one(
-            "SELECT count(*) FROM sessions WHERE id >= $1 AND id < $2",
-            &params,
-            |row| row.get(0),
-        )?
-        .unwrap_or(0);
+    let short = KIND.read(text)?;
+    let total = KIND.count(tx, &short)?;
     let mut rows = tx.query(
         &format!(
             "SELECT {COLUMNS} FROM sessions WHERE id >= $1 AND id < $2
              ORDER BY updated DESC, id DESC LIMIT {CANDIDATES}"
         ),
-        &params,
+        &short.range(),
         session,
     )?;
     if total > 1 {
         return Err(Error::Ambiguous {
-            prefix,
+            prefix: short.prefix,
             candidates: rows.into_iter().map(|row| row.id).collect(),
             total,
         });
     }
-    rows.pop().ok_or_else(|| missing(&text))
+    rows.pop().ok_or_else(|| missing(&short.text))
 }
 
 pub(crate) fn missing(id: &str) -> Error {

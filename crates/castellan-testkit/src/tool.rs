@@ -19,6 +19,7 @@ pub struct FakeTool {
     /// Its spec, to be changed at will before it goes into a catalog.
     pub spec: ToolSpec,
     behaviour: Behaviour,
+    inspected: fn(&mut Inspection),
 }
 
 #[derive(schemars::JsonSchema)]
@@ -50,7 +51,15 @@ impl FakeTool {
         Self {
             spec,
             behaviour: Arc::new(move |args, context| behaviour(args, context).boxed()),
+            inspected: |_| {},
         }
+    }
+
+    /// The same tool, `change` having the last word on what is found when a call is looked at.
+    #[must_use]
+    pub fn inspected(mut self, change: fn(&mut Inspection)) -> Self {
+        self.inspected = change;
+        self
     }
 
     /// A tool that says its `text` back.
@@ -82,6 +91,7 @@ impl Tool for FakeTool {
             name,
             arguments,
             behaviour,
+            inspected: self.inspected,
         }))
     }
 }
@@ -90,6 +100,7 @@ struct FakeCall {
     name: String,
     arguments: Map<String, Value>,
     behaviour: Behaviour,
+    inspected: fn(&mut Inspection),
 }
 
 impl Call for FakeCall {
@@ -101,6 +112,7 @@ impl Call for FakeCall {
         let text = |key: &str| self.arguments.get(key).and_then(Value::as_str);
         inspection.paths = text("path").map(Into::into).into_iter().collect();
         inspection.commands = text("text").map(str::to_owned).into_iter().collect();
+        (self.inspected)(&mut inspection);
         futures::future::ready(Ok(inspection)).boxed()
     }
 

@@ -108,6 +108,7 @@ impl Bash {
         ];
         spec.side_effects = vec!["whatever the command does".to_owned()];
         spec.effects = vec![Effect::Executes, Effect::Writes, Effect::Network];
+        spec.labels = vec![OUTSIDE_SANDBOX.to_owned()];
         spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
         spec.cwd_note = Some("Commands start in {working_dir}.".to_owned());
         Self {
@@ -294,9 +295,10 @@ impl TypedTool for Bash {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Place), Outcome>> {
-        let refused = refusal::refused(&params.command, view, &self.environment);
-        let policy = match refused.map_or_else(|| self.policy(params, view), Err) {
-            Ok(policy) => policy,
+        let looked = refusal::refuse(&params.command, view, &self.environment)
+            .and_then(|needs_person| Ok((needs_person, self.policy(params, view)?)));
+        let (needs_person, policy) = match looked {
+            Ok(looked) => looked,
             Err(outcome) => return futures::future::ready(Err(outcome)).boxed(),
         };
         if !view.cwd.is_dir() {
@@ -321,6 +323,7 @@ impl TypedTool for Bash {
         let label = if outside { OUTSIDE_SANDBOX } else { "bash" };
         let mut inspection = Inspection::new(label, header);
         inspection.own_grant = outside;
+        inspection.needs_person = needs_person;
         inspection.commands = vec![params.command.clone()];
         inspection.preview = Preview::Command {
             command: params.command.clone(),

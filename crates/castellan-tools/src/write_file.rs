@@ -39,6 +39,11 @@ pub struct Params {
     mode: Mode,
 }
 
+/// What permissions for calls that replace a file's content are called.
+const OVERWRITES: &str = "overwrite_file";
+/// What those for calls that add to a file are called.
+const APPENDS: &str = "append_file";
+
 /// What is done with existing content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -84,6 +89,7 @@ impl WriteFile {
              created. Links are followed; mode and owner of an existing file stay. A file that \
              changed since this session read it is not overwritten.",
         );
+        spec.labels = vec![OVERWRITES.to_owned(), APPENDS.to_owned()];
         spec.primary_key = Some("content".to_owned());
         spec.examples = vec![
             serde_json::json!({"path": "notes/todo.md", "content": "- first\n"}),
@@ -132,8 +138,8 @@ impl TypedTool for WriteFile {
             }
             let (label, action) = match (&before, params.mode) {
                 (None, _) => ("write_file", "create"),
-                (Some(_), Mode::Overwrite) => ("overwrite_file", "overwrite"),
-                (Some(_), Mode::Append) => ("append_file", "append"),
+                (Some(_), Mode::Overwrite) => (OVERWRITES, "overwrite"),
+                (Some(_), Mode::Append) => (APPENDS, "append"),
             };
             let bytes = params.content.len();
             let place = view.elsewhere(&params.path);

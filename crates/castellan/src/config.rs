@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 
 use crate::error::CommandError;
+pub(crate) use guards::RulesInProject;
 use guards::{HookConfig, PolicyConfig};
-pub(crate) use guards::{PROJECT_RULES, RulesInProject};
 
 pub(crate) use mcp::{McpConfig, ProfileConfig, profile};
 pub(crate) use sandbox::SandboxConfig;

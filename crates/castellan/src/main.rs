@@ -96,6 +96,10 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
         return commands::doctor::run(environment, home).await;
     }
     let world = Arc::new(World::build(environment, home)?);
+    if matches!(cli.command, None | Some(Command::Exec(_))) {
+        // Before anything is looked for that only a session needs.
+        world.guards()?;
+    }
     let Some(command) = cli.command else {
         return with_children(&world, repl::run(Arc::clone(&world), cli.repl)).await;
     };

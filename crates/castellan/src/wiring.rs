@@ -61,8 +61,6 @@ pub(crate) struct World {
     pub(crate) background: Background,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) parser: Arc<dyn Parser>,
-    /// The user's rules and hooks.
-    guards: Guards,
 }
 
 impl World {
@@ -70,7 +68,6 @@ impl World {
         let config = Config::load(&home.config)?;
         let hands = Hands::new();
         let catalog = Arc::new(build_catalog(&environment, &home, &config, &hands)?);
-        let guards = build_guards(&environment, &home, &config, &catalog, &hands.shell)?;
         let Hands {
             shell,
             background,
@@ -87,7 +84,6 @@ impl World {
             background,
             catalog,
             parser,
-            guards,
         })
     }
 
@@ -218,6 +214,21 @@ impl World {
         self.config.models.iter().filter_map(named).collect()
     }
 
+    /// What the user has put before calls. What makes no calls must work where it is wrong, so it
+    /// is read by who makes some.
+    ///
+    /// # Errors
+    /// Says which rule or hook is wrong, and where it stands.
+    pub(crate) fn guards(&self) -> Result<Guards, CommandError> {
+        build_guards(
+            &self.environment,
+            &self.home,
+            &self.config,
+            &self.catalog,
+            &self.shell,
+        )
+    }
+
     /// The rules that projects have.
     pub(crate) fn project_rules(&self) -> RulesInProject {
         RulesInProject {
@@ -227,8 +238,11 @@ impl World {
     }
 
     /// The path of every call; `keys` are secrets beside those that are configured.
-    fn gate(&self, store: &Store, keys: Vec<String>) -> Gate {
-        Gate::new(GateParts {
+    ///
+    /// # Errors
+    /// As [`guards`](Self::guards).
+    fn gate(&self, store: &Store, keys: Vec<String>) -> Result<Gate, CommandError> {
+        Ok(Gate::new(GateParts {
             catalog: Arc::clone(&self.catalog),
             principals: Arc::new(Local),
             clock: Arc::clone(&self.clock),
@@ -241,9 +255,9 @@ impl World {
             },
             guards: Guards {
                 grants: Some(store.clone()),
-                ..self.guards.clone()
+                ..self.guards()?
             },
-        })
+        }))
     }
 
     /// What clients of the MCP server are offered.
@@ -260,7 +274,7 @@ impl World {
             .try_for_each(|grant| require_tool(self, grant))?;
         let store = self.store()?;
         let engine = Engine::new(EngineParts {
-            gate: Arc::new(self.gate(&store, Vec::new())),
+            gate: Arc::new(self.gate(&store, Vec::new())?),
             store: Some(store),
             clock: Arc::clone(&self.clock),
             ids: Arc::clone(&self.ids),
@@ -272,7 +286,7 @@ impl World {
             rules: Arc::new(self.project_rules()),
             patience: self.config.tools.approval_timeout.map(Duration::from_secs),
         })?;
-        let policy = self.guards.policy.clone();
+        let policy = self.guards()?.policy;
         let catalog = Arc::clone(&self.catalog);
         let disclosure = Disclosure::new(catalog, Surface::Mcp, profile, policy);
         self.looking
@@ -288,6 +302,9 @@ impl World {
     }
 
     /// All that a session runs on.
+    ///
+    /// # Errors
+    /// As [`guards`](Self::guards).
     pub(crate) fn session(
         &self,
         store: Store,
@@ -295,10 +312,10 @@ impl World {
         watcher: Arc<dyn Watcher>,
         permission: Permission,
         limits: Limits,
-    ) -> Parts {
+    ) -> Result<Parts, CommandError> {
         let prices = self.prices(&*model);
-        let gate = self.gate(&store, keys);
-        Parts {
+        let gate = self.gate(&store, keys)?;
+        Ok(Parts {
             store,
             gate: Arc::new(gate),
             model,
@@ -314,7 +331,7 @@ impl World {
             compact_at: self.config.session.compact_at,
             prices,
             version: env!("CARGO_PKG_VERSION"),
-        }
+        })
     }
 }
 
@@ -365,10 +382,9 @@ pub(crate) fn build_guards(
     let folder = environment.home().map(Path::to_owned);
     let runner = ShellHooks::new(shell.clone(), environment.child_environment(&[]));
     Ok(Guards {
-        policy: config.policy(&home.config, catalog, folder.clone())?,
+        policy: config.policy(&home.config, catalog, folder)?,
         hooks: HookList::new(config.hooks(&home.config, catalog)?, Arc::new(runner)),
         grants: None,
-        homes: folder.into_iter().collect(),
     })
 }
 

@@ -16,6 +16,7 @@ mod scene;
 #[cfg(test)]
 mod table;
 
+pub(super) use path::{ANY, ONE, SET, UNKNOWN, matches};
 use scene::Scene;
 
 use super::{Part, split};
@@ -48,16 +49,28 @@ impl Refusal {
     }
 }
 
+/// A command of which too much lies past the bounds of the search to say that it is harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is more than is searched for what would destroy the machine")]
+pub struct Unseen;
+
 /// Whether `text` holds a command that would destroy the machine, and which.
 ///
 /// A text that can't be read is searched word by word instead: a slip of the pen is no way round.
 /// That search can't tell what is only quoted, so it may refuse what would be harmless.
-#[must_use]
-pub fn destructive(text: &str, homes: &Homes) -> Option<Refusal> {
+///
+/// # Errors
+/// [`Unseen`] where nothing was found, but not all was looked at that such a command could be
+/// hidden in. Who decides treats that as "ask a person".
+pub fn destructive(text: &str, homes: &Homes) -> Result<Option<Refusal>, Unseen> {
     let mut scene = Scene::new(homes);
-    match split(text) {
+    let found = match split(text) {
         Ok(parts) => parts_of(&parts, &mut scene),
         Err(_unread) => scan::scan(text, &mut scene),
+    };
+    match found {
+        None if scene.has_unseen() => Err(Unseen),
+        found => Ok(found),
     }
 }
 

@@ -230,9 +230,9 @@ fn runs(part: &Part, level: usize) -> Runs {
     let name = part.name().unwrap_or_default();
     if let Some(wrapper) = WRAPPERS.iter().find(|one| one.names.contains(&name)) {
         if matches!(name, "time" | "coproc") {
-            return keyword(part, wrapper, name);
+            return keyword(part, wrapper, (name, level));
         }
-        return wrapped(part, wrapper, name);
+        return wrapped(part, wrapper, (name, level));
     }
     match name {
         "find" => find(part),
@@ -254,7 +254,7 @@ fn runs(part: &Part, level: usize) -> Runs {
 
 /// `time` and `coproc` are words of the grammar: they know no options but `time -p`, and `!` may
 /// follow. In a pipeline `time` is a program with options, so both readings are given.
-fn keyword(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
+fn keyword(part: &Part, wrapper: &Wrapper, (name, level): (&str, usize)) -> Runs {
     let skipped = |word: &&Word| match word.raw() {
         "!" => true,
         "-p" | "--" => name == "time",
@@ -265,7 +265,7 @@ fn keyword(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
     words.extend(part.words.get(first..).unwrap_or_default().iter().cloned());
     let mut bare = of_words(part, words);
     bare.redirections.clone_from(&part.redirections);
-    let runs = wrapped(&bare, wrapper, name);
+    let runs = wrapped(&bare, wrapper, (name, level));
     if !bare
         .words
         .get(1)
@@ -301,7 +301,7 @@ fn of_words(part: &Part, words: Vec<Word>) -> Part {
     }
 }
 
-fn wrapped(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
+fn wrapped(part: &Part, wrapper: &Wrapper, (name, level): (&str, usize)) -> Runs {
     let hidden = Runs::Hidden("where its command begins is not known before it runs");
     let mut index = 1;
     // `coproc` is a word of the shell's grammar and has no options.
@@ -313,7 +313,7 @@ fn wrapped(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
             // The value of an operand such as a timeout may be anything that stays one word.
             let assigns = wrapper.assigns && super::quote::looks_like_assignment(word.head());
             if assigns {
-                assignments.push(assignment(word, word.head()));
+                assignments.push(assignment(word));
             }
             if assigns || (operands > 0 && stays_one(word)) {
                 operands -= usize::from(!assigns);
@@ -338,41 +338,45 @@ fn wrapped(part: &Part, wrapper: &Wrapper, name: &str) -> Runs {
             }
         } else if options && text == "-" && name == "env" {
         } else if wrapper.assigns && super::quote::looks_like_assignment(text) {
-            assignments.push(assignment(word, text));
+            assignments.push(assignment(word));
         } else if operands > 0 {
             operands -= 1;
             // Options of the wrapper end at its first operand.
             options = false;
         } else {
-            return command(part, name, index, assignments);
+            return command(part, (name, level), index, assignments);
         }
         index += 1;
     }
     let shell = |word: &Word| matches!(word.literal(), Some("-s" | "-i" | "--shell" | "--login"));
     match name {
-        "xargs" => Runs::Nothing,
         "sudo" | "doas" if part.words.iter().any(shell) => Runs::Hidden("it runs what it reads"),
         _ => Runs::Nothing,
     }
 }
 
 /// `NAME=value` among the arguments of a wrapper.
-fn assignment(word: &Word, text: &str) -> Assignment {
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let value = match word.literal() {
-        Some(_) => Word::plain(value),
-        None => Word::unknown(word.raw()),
-    };
+fn assignment(word: &Word) -> Assignment {
+    let (name, appends, value) = word.as_assignment().unwrap_or_else(|| {
+        let name = word.head().split_once('=').map_or("", |(name, _)| name);
+        (name, false, Word::unknown(word.raw()))
+    });
     Assignment {
-        name: name.trim_end_matches('+').to_owned(),
+        name: name.to_owned(),
         value,
+        appends,
         values: Vec::new(),
         by: SetBy::Assignment,
     }
 }
 
 /// The command of a wrapper, which begins at `index`.
-fn command(part: &Part, name: &str, index: usize, assignments: Vec<Assignment>) -> Runs {
+fn command(
+    part: &Part,
+    (name, level): (&str, usize),
+    index: usize,
+    assignments: Vec<Assignment>,
+) -> Runs {
     let mut inner = rest(part, index);
     inner.assignments = assignments;
     // A wrapper's input is its command's input.
@@ -382,14 +386,14 @@ fn command(part: &Part, name: &str, index: usize, assignments: Vec<Assignment>) 
         // `watch` and `flock` hand one word to a shell.
         "watch" => {
             return match joined(&inner.words) {
-                Some(code) => parse(part, &code, 0),
+                Some(code) => parse(part, &code, level),
                 None => Runs::Hidden("the command it repeats is not known before it runs"),
             };
         }
         "flock" if inner.literal(0) == Some("-c") => {
             return inner.literal(1).map_or(
                 Runs::Hidden("the code it runs is not known before it runs"),
-                |code| parse(part, code, 0),
+                |code| parse(part, code, level),
             );
         }
         // `coproc NAME { …; }` and the like are no simple commands.

@@ -75,41 +75,20 @@ const PLAIN: &[&str] = &[
 ];
 
 /// Commands whose first words say too little of what they do.
-const NEVER: &[(&[&str], &str)] = &[
-    (
-        &[
-            "rm", "rmdir", "mv", "cp", "dd", "shred", "truncate", "unlink", "ln", "install", "tee",
-        ],
-        "what is lost or overwritten is in the arguments",
-    ),
-    (
-        &[
-            "chmod", "chown", "chgrp", "chattr", "setfacl", "kill", "pkill", "killall", "mount",
-            "umount",
-        ],
-        "what is changed is in the arguments",
-    ),
-    (
-        &[
-            "curl", "wget", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "socat", "telnet", "ftp",
-        ],
-        "where it goes to and what it sends is in the arguments",
-    ),
-    (
-        &[
-            "eval", "source", ".", "trap", "su", "runuser", "script", "parallel", "awk", "gawk",
-            "mawk", "sed", "ed", "ex", "vi", "vim", "nvim", "emacs", "less", "more", "man", "gdb",
-            "tmux", "screen", "expect", "at", "batch", "crontab", "nsenter", "bwrap", "entr",
-        ],
-        "it runs code that stands in the arguments",
-    ),
-    (
-        &[
-            "export", "declare", "typeset", "readonly", "local", "alias", "unalias", "set",
-            "shopt", "enable", "hash", "read", "mapfile", "let", "unset", "cd", "pushd", "popd",
-        ],
-        "it changes what later commands mean",
-    ),
+const NEVER: &[&str] = &[
+    // What is lost or overwritten is in the arguments.
+    "rm", "rmdir", "mv", "cp", "dd", "shred", "truncate", "unlink", "ln", "install", "tee",
+    // What is changed is in the arguments.
+    "chmod", "chown", "chgrp", "chattr", "setfacl", "kill", "pkill", "killall", "mount", "umount",
+    // Where it goes to and what it sends is in the arguments.
+    "curl", "wget", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "socat", "telnet", "ftp",
+    // It runs code that stands in the arguments.
+    "eval", "source", ".", "trap", "su", "runuser", "script", "parallel", "awk", "gawk", "mawk",
+    "sed", "ed", "ex", "vi", "vim", "nvim", "emacs", "less", "more", "man", "gdb", "tmux",
+    "screen", "expect", "at", "batch", "crontab", "nsenter", "bwrap", "entr",
+    // It changes what later commands mean.
+    "export", "declare", "typeset", "readonly", "local", "alias", "unalias", "set", "shopt",
+    "enable", "hash", "read", "mapfile", "let", "unset", "cd", "pushd", "popd",
 ];
 
 /// Interpreters: what they run is their first operand or their code.
@@ -213,7 +192,7 @@ pub fn suggest_prefix(text: &str) -> Option<Vec<String>> {
 fn of_part(part: &Part) -> Option<Vec<String>> {
     let written = part.literal(0)?;
     let name = part.name()?;
-    let never = NEVER.iter().any(|(names, _)| names.contains(&name));
+    let never = NEVER.contains(&name);
     if never || (is_wrapper(name) && name != "find") || name.starts_with("mkfs") {
         return None;
     }

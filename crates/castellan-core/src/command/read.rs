@@ -386,6 +386,7 @@ impl<'t> Reader<'t> {
             assignments: vec![Assignment {
                 name,
                 value,
+                appends: false,
                 values: values_read,
                 by,
             }],

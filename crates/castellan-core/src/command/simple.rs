@@ -362,9 +362,11 @@ impl<'t> Reader<'t> {
         let mut name = String::new();
         let mut run: Vec<Node<'t>> = Vec::new();
         let mut value = None;
+        let mut appends = false;
         for child in children {
             match child.kind() {
-                "=" | "+=" => {}
+                "=" => {}
+                "+=" => appends = true,
                 "variable_name" if name.is_empty() => self.text(child).clone_into(&mut name),
                 "subscript" if name.is_empty() => {
                     let of = child.child_by_field_name("name");
@@ -392,6 +394,7 @@ impl<'t> Reader<'t> {
         Ok(Assignment {
             name,
             value,
+            appends,
             values: Vec::new(),
             by,
         })

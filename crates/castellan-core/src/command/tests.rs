@@ -170,6 +170,15 @@ fn what_a_wrapper_hides_is_said() {
 }
 
 #[test]
+fn texts_inside_one_another_are_bounded_whatever_holds_them() {
+    for (holds, deep) in [("watch ", 8), ("eval ", 8)] {
+        let text = |times: usize| holds.repeat(times) + "ls";
+        assert_eq!(inner(&text(3)).last().map(String::as_str), Some("ls"));
+        assert!(opaque(&text(deep)), "{holds}");
+    }
+}
+
+#[test]
 fn what_bash_could_read_otherwise_is_unread() {
     for text in [
         "a (",

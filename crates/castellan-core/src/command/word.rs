@@ -146,6 +146,24 @@ impl Word {
         })
     }
 
+    /// `NAME=value` as it stands among arguments: the name, whether the value is added to what is
+    /// there (`+=`), and the value.
+    pub(crate) fn as_assignment(&self) -> Option<(&str, bool, Self)> {
+        let (Piece::Text(head), behind) = self.pieces.split_first()? else {
+            return None;
+        };
+        let (name, value) = head.split_once('=')?;
+        let raw = self.raw.split_once('=').map_or("", |(_, value)| value);
+        let mut pieces = vec![Piece::Text(value.to_owned())];
+        pieces.retain(|piece| *piece != Piece::Text(String::new()));
+        pieces.extend(behind.iter().cloned());
+        let (name, appends) = name
+            .strip_suffix('+')
+            .map_or((name, false), |name| (name, true));
+        let name = name.split_once('[').map_or(name, |(name, _)| name);
+        super::quote::is_name(name).then(|| (name, appends, Self::of(raw, pieces)))
+    }
+
     /// The words that brace expansion makes of it, at most `limit`; itself where it has no braces.
     pub(crate) fn alternatives(&self, limit: usize) -> Vec<Self> {
         let mut open = vec![self.pieces.clone()];

@@ -227,6 +227,7 @@ impl<'t> Reader<'t> {
                         assignments: vec![Assignment {
                             name,
                             value,
+                            appends: false,
                             values: Vec::new(),
                             by,
                         }],

@@ -186,15 +186,7 @@ pub(super) fn understood(code: i32, stdout: &[u8], stderr: &[u8]) -> Result<Sayi
 impl Saying {
     /// Of two decisions in one answer the stricter one counts.
     fn add(&mut self, decision: Decision, reason: Option<String>) {
-        let strictness = |decision| match decision {
-            Decision::Allow => 0,
-            Decision::Ask => 1,
-            Decision::Deny => 2,
-        };
-        let stricter = self
-            .decision
-            .is_none_or(|before| strictness(decision) > strictness(before));
-        if stricter {
+        if self.decision.is_none_or(|before| decision > before) {
             self.decision = Some(decision);
             self.reason = reason.unwrap_or_default();
         }

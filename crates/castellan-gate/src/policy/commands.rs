@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use castellan_core::command::{Homes, Part, destructive, split, suggest_prefix};
+use castellan_core::command::{Part, split, suggest_prefix};
 use castellan_core::text::shorten;
 use castellan_core::tool::Inspection;
 
@@ -115,19 +115,6 @@ fn loose_words(text: &str) -> Vec<String> {
         .filter(|word| !word.is_empty())
         .map(str::to_owned)
         .collect()
-}
-
-/// Whether a command would destroy what can't be brought back; no permission for good is offered
-/// for one.
-pub(crate) fn is_destructive(text: &str, homes: &[PathBuf]) -> bool {
-    let homes = Homes {
-        homes: homes
-            .iter()
-            .map(|home| home.to_string_lossy().into_owned())
-            .collect(),
-        cwd: String::new(),
-    };
-    destructive(text, &homes).is_some()
 }
 
 /// The narrowest grant that covers a command and others like it.

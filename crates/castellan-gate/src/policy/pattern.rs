@@ -1,5 +1,6 @@
 //! The patterns of rules: commands, paths, hosts.
 
+use std::cell::OnceCell;
 use std::path::{Component, Path, PathBuf};
 
 use castellan_core::grant::glob;
@@ -196,6 +197,49 @@ enum Root {
     File,
 }
 
+/// The folders that patterns are relative to.
+#[derive(Debug)]
+pub(super) struct Bases<'w> {
+    workspace: Base<'w>,
+    home: Base<'w>,
+}
+
+impl<'w> Bases<'w> {
+    pub(super) fn new(workspace: &'w Path, home: Option<&'w Path>) -> Self {
+        Self {
+            workspace: Base::new(workspace),
+            home: Base::new(home.unwrap_or_else(|| Path::new("/"))),
+        }
+    }
+}
+
+/// A folder as it is written, and where it is: paths come resolved, so what they are held against
+/// must be. It is looked up when it is first needed, and only then.
+#[derive(Debug)]
+struct Base<'w> {
+    written: &'w Path,
+    real: OnceCell<PathBuf>,
+}
+
+impl<'w> Base<'w> {
+    const fn new(written: &'w Path) -> Self {
+        Self {
+            written,
+            real: OnceCell::new(),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        let written = self.written;
+        let real = || {
+            written
+                .canonicalize()
+                .unwrap_or_else(|_error| written.to_owned())
+        };
+        self.real.get_or_init(real)
+    }
+}
+
 impl PathPattern {
     pub(super) fn new(text: &str, home: Option<&Path>) -> Result<Self, Problem> {
         const HINT: &str = "write a path with globs: `src/**` is below the project, `~/…` below \
@@ -249,14 +293,12 @@ impl PathPattern {
     }
 
     /// The folder it is relative to.
-    pub(super) fn base(&self, workspace: &Path, home: Option<&Path>) -> PathBuf {
-        let base = match self.root {
+    pub(super) fn base<'b>(&self, bases: &'b Bases<'_>) -> &'b Path {
+        match self.root {
             Root::File => Path::new("/"),
-            Root::Workspace => workspace,
-            Root::Home => home.unwrap_or_else(|| Path::new("/")),
-        };
-        // Paths come resolved, so what they are held against must be.
-        base.canonicalize().unwrap_or_else(|_error| base.to_owned())
+            Root::Workspace => bases.workspace.path(),
+            Root::Home => bases.home.path(),
+        }
     }
 
     /// Whether the resolved path is one of these. Links that someone put into the pattern's own

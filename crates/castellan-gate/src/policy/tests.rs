@@ -14,9 +14,13 @@ fn tool(name: &str, domain: &str, effect: Effect) -> FakeTool {
     tool
 }
 
+const OUTSIDE_SANDBOX: &str = "bash_outside_sandbox";
+
 fn catalog() -> Catalog {
+    let mut bash = tool("bash", "workspace", Effect::Executes);
+    bash.spec.labels = vec![OUTSIDE_SANDBOX.to_owned()];
     let tools = [
-        tool("bash", "workspace", Effect::Executes),
+        bash,
         tool("read_file", "workspace", Effect::ReadOnly),
         tool("write_file", "workspace", Effect::Writes),
         tool("web_fetch", "web", Effect::Network),
@@ -67,7 +71,7 @@ fn policy(rules: Vec<RuleText>) -> Policy {
 }
 
 /// What is said of a call, as a decision and whether an ask is firm.
-fn said(policy: &Policy, name: &str, change: impl FnOnce(&mut Inspection)) -> Option<Spoken> {
+fn said(policy: &Policy, name: &str, change: impl FnOnce(&mut Inspection)) -> Option<Verdict> {
     said_in(policy, name, Path::new("/p"), change)
 }
 
@@ -76,7 +80,7 @@ fn said_in(
     name: &str,
     workspace: &Path,
     change: impl FnOnce(&mut Inspection),
-) -> Option<Spoken> {
+) -> Option<Verdict> {
     let catalog = catalog();
     let tool = catalog.get(name).unwrap();
     let mut inspection = Inspection::new(name, name);
@@ -104,7 +108,7 @@ fn of_command(policy: &Policy, command: &str) -> &'static str {
     word(spoken.as_ref())
 }
 
-fn word(spoken: Option<&Spoken>) -> &'static str {
+fn word(spoken: Option<&Verdict>) -> &'static str {
     match spoken.map(|spoken| (spoken.decision, spoken.firm)) {
         None => "default",
         Some((Allow, _)) => "allow",

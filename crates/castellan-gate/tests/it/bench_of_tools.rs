@@ -8,6 +8,7 @@ use std::time::Duration;
 use castellan_core::caller::Claim;
 use castellan_core::event::Answer;
 use castellan_core::message::{IssuedCall, RawCall};
+use castellan_core::port::Elicitation;
 use castellan_core::secret::Redaction;
 use castellan_core::tool::SessionView;
 use castellan_core::{
@@ -124,6 +125,10 @@ pub(crate) struct Bench {
     pub(crate) rules: Policy,
     pub(crate) surface: Surface,
     pub(crate) workspace: PathBuf,
+    /// The working folder, where it is not the workspace.
+    pub(crate) cwd: Option<PathBuf>,
+    /// Whether somebody can be asked who is not at a terminal.
+    pub(crate) elicitation: Option<Arc<dyn Elicitation>>,
     pub(crate) stop: CancelSource,
     pub(crate) result_limit: usize,
     _spill: tempfile::TempDir,
@@ -164,6 +169,8 @@ impl Bench {
             rules: Policy::default(),
             surface: Surface::Interactive,
             workspace: "/".into(),
+            cwd: None,
+            elicitation: None,
             stop: CancelSource::new(),
             result_limit: 10_000,
             _spill: spill,
@@ -191,7 +198,7 @@ impl Bench {
         };
         let view = SessionView {
             session: None,
-            cwd: self.workspace.clone(),
+            cwd: self.cwd.clone().unwrap_or(self.workspace.clone()),
             workspace: self.workspace.clone(),
             seen: Default::default(),
             shells: Default::default(),
@@ -206,7 +213,7 @@ impl Bench {
                 rules: &self.rules,
                 cancel: self.stop.token(),
                 model: None,
-                elicitation: None,
+                elicitation: self.elicitation.clone(),
                 recorder: Arc::clone(&self.memory) as _,
             })
             .await

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use castellan_core::event::{ApprovalItem, Decision, Scope};
+use castellan_core::event::{ApprovalItem, Decision};
 use castellan_core::id::GrantId;
-use castellan_core::port::{HookEnd, HookJob, Hooks};
+use castellan_core::port::{Elicitation, Elicited, HookEnd, HookJob, Hooks};
 use castellan_core::tool::Effect;
 use castellan_core::{Cancel, Event, Outcome, Surface, Timestamp};
 use castellan_gate::hooks::{Hook, HookEvent, HookList, Matcher};
@@ -295,6 +295,47 @@ async fn a_changed_input_is_shown_recorded_and_exactly_what_runs() {
     assert_eq!(bench.memory.results()[0].2, format!("ran {arguments}"));
 }
 
+#[tokio::test]
+async fn what_a_hook_allowed_is_not_what_a_later_one_made_of_it() {
+    let change = json!({"input": {"text": "git push"}});
+    let changes = |decision: &str| {
+        let mut change = change.clone();
+        change["decision"] = decision.into();
+        says(change)
+    };
+    let allow = || says(json!({"decision": "allow", "reason": "reads"}));
+    for (answers, runs) in [
+        (vec![allow(), says(change.clone())], false),
+        (
+            vec![changes("allow"), says(json!({"input": {"text": "rm x"}}))],
+            false,
+        ),
+        (vec![allow(), says(change.clone()), allow()], true),
+        (vec![says(change.clone()), allow()], true),
+        (vec![changes("allow")], true),
+        (vec![allow(), changes("allow")], true),
+        (vec![allow(), says(json!({"input": {"text": "ls"}}))], true),
+    ] {
+        let case = format!("{answers:?}");
+        let (bench, _) = before(answers);
+        let handled = one(&bench, "bash", json!({"text": "ls"})).await;
+        assert_eq!(handled == Handled::Finished, runs, "{case}");
+    }
+    // What was said stands in the record all the same.
+    let (bench, _) = before(vec![allow(), says(change)]);
+    one(&bench, "bash", json!({"text": "ls"})).await;
+    let reasons: Vec<String> = bench
+        .memory
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Policy { by, reason, .. } => Some(format!("{by}: {reason}")),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons[0], "hook h1: reads; then hook h2 changed the call");
+}
+
 fn deny_commands(pattern: &str) -> Policy {
     let catalog = tools()
         .into_iter()
@@ -391,7 +432,6 @@ async fn a_hook_after_a_call_adds_a_note_and_changes_nothing_else() {
             HookEnd::Broken("wrote more than 1 MiB".into()),
             "more than 1 MiB",
         ),
-        (says(json!({"decision": "deny", "input": {}})), ""),
     ] {
         let (bench, runner) = hooked(vec![hook(HookEvent::PostTool, "look", "post")], vec![end]);
         one(&bench, "look", json!({"text": "x"})).await;
@@ -404,6 +444,19 @@ async fn a_hook_after_a_call_adds_a_note_and_changes_nothing_else() {
         assert_eq!(told["tool_input"], json!({"text": "x"}));
         assert_eq!(told["tool_response"]["output"], "ran {\"text\":\"x\"}");
     }
+}
+
+#[tokio::test]
+async fn a_hook_after_a_call_can_not_take_it_back() {
+    let denial = says(json!({"decision": "deny", "input": {}}));
+    let (bench, _) = hooked(
+        vec![hook(HookEvent::PostTool, "look", "post")],
+        vec![denial],
+    );
+    one(&bench, "look", json!({"text": "x"})).await;
+    let (_, outcome, output) = bench.memory.results().remove(0);
+    assert_eq!(outcome, "done");
+    assert_eq!(output, "ran {\"text\":\"x\"}");
 }
 
 #[tokio::test]
@@ -471,9 +524,188 @@ async fn where_nobody_can_be_asked_what_would_ask_is_denied() {
     }
 }
 
+struct Somebody;
+
+impl Elicitation for Somebody {
+    fn ask(&self, _question: String, _schema: Value) -> BoxFuture<'_, Elicited> {
+        futures::future::ready(Elicited::Declined).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_can_ask_its_person_is_asked() {
+    let mut bench = Bench::new(tools());
+    bench.surface = Surface::Mcp;
+    bench.elicitation = Some(Arc::new(Somebody));
+    for tool in ["bash", "revoke"] {
+        let handled = one(&bench, tool, json!({"text": "ls"})).await;
+        assert!(matches!(handled, Handled::Waiting(_)), "{tool}");
+        assert_eq!(question(&bench).name, tool);
+    }
+}
+
+/// A `bash` whose calls go so far that they need a permission of their own.
+fn far_reaching() -> FakeTool {
+    let mut tool = tools().remove(0).inspected(|inspection| {
+        inspection.own_grant = true;
+        "bash_far".clone_into(&mut inspection.label);
+    });
+    tool.spec.labels = vec!["bash_far".to_owned()];
+    tool
+}
+
+#[tokio::test]
+async fn a_call_that_needs_its_own_permission_is_covered_by_no_other() {
+    let call = json!({"text": "ls"});
+    for (grant, covered) in [
+        ("bash", false),
+        ("*", false),
+        ("bash*", false),
+        ("bash:ls", false),
+        ("bash_far", true),
+    ] {
+        let mut bench = Bench::new(vec![far_reaching()]);
+        bench.permission.grants = vec![grant.parse().unwrap()];
+        let handled = one(&bench, "bash", call.clone()).await;
+        assert_eq!(handled == Handled::Finished, covered, "{grant}");
+    }
+    let (mut bench, other, _folder) = with_store_of(vec![far_reaching()]);
+    give(&other, &bench, "bash", Place::Everywhere).await;
+    let handled = one(&bench, "bash", call.clone()).await;
+    assert!(matches!(handled, Handled::Waiting(_)));
+    // It can be permitted for good nowhere but in the configuration and on the command line.
+    assert!(question(&bench).grants.is_empty());
+    give(&other, &bench, "bash_far", Place::Everywhere).await;
+    assert_eq!(one(&bench, "bash", call.clone()).await, Handled::Finished);
+    bench.rules = deny_commands("ls");
+    one(&bench, "bash", call.clone()).await;
+    assert_eq!(bench.memory.results()[1].1, "denied");
+    // A hook that allows what it takes for an ordinary call.
+    let runner = Arc::new(Scripted::default());
+    runner
+        .answers
+        .lock()
+        .unwrap()
+        .push_back(says(json!({"decision": "allow"})));
+    let guards = Guards {
+        hooks: HookList::new(vec![hook(HookEvent::PreTool, "", "h")], runner),
+        ..Guards::default()
+    };
+    let bench = Bench::guarded(vec![far_reaching()], guards);
+    assert!(matches!(
+        one(&bench, "bash", call).await,
+        Handled::Waiting(_)
+    ));
+}
+
+#[tokio::test]
+async fn a_call_that_a_person_must_look_at_is_let_through_by_nothing_else() {
+    let tool = tools().remove(0).inspected(|inspection| {
+        inspection.needs_person = Some("it is long".to_owned());
+    });
+    let mut bench = Bench::new(vec![tool]);
+    bench.permission.skip = true;
+    bench.permission.grants = vec!["bash".parse().unwrap()];
+    let calls = [bench.call("bash", json!({"text": "ls"}).to_string())];
+    assert!(matches!(
+        bench.handle(&calls).await.unwrap(),
+        Handled::Waiting(_)
+    ));
+    assert_eq!(question(&bench).reason, "it is long");
+    assert!(question(&bench).grants.is_empty());
+    let calls = bench.answered(&calls, true, "");
+    assert_eq!(bench.handle(&calls).await.unwrap(), Handled::Finished);
+}
+
+#[tokio::test]
+async fn a_project_s_own_rules_are_changed_by_nobody_but_a_person() {
+    let tools = || {
+        let said = |_, _| async { Outcome::read("") };
+        vec![
+            FakeTool::new("bash", Effect::Executes, said),
+            FakeTool::new("look", Effect::ReadOnly, said),
+            FakeTool::new("write_file", Effect::Writes, said),
+        ]
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("project/.castellan")).unwrap();
+    std::fs::create_dir(root.join("bare")).unwrap();
+    std::fs::write(root.join("rules"), "").unwrap();
+    std::os::unix::fs::symlink("../../rules", root.join("project/.castellan/policy.toml")).unwrap();
+    std::os::unix::fs::symlink("project", root.join("link")).unwrap();
+    let at = |path: &str| json!({"path": root.join(path)});
+    let runs = |command: &str| json!({"text": command});
+    for (workspace, tool, arguments, asks) in [
+        (
+            "project",
+            "write_file",
+            at("project/.castellan/policy.toml"),
+            true,
+        ),
+        ("project", "write_file", at("project/.castellan/new"), true),
+        // Where the link leads to, and by a link to the project.
+        ("project", "write_file", at("rules"), true),
+        (
+            "link",
+            "write_file",
+            at("project/.castellan/policy.toml"),
+            true,
+        ),
+        ("project", "bash", runs("rm -rf .castellan"), true),
+        ("project", "bash", runs("rm -rf .c*"), true),
+        ("project/.castellan", "bash", runs("rm *"), false),
+        (
+            "project",
+            "look",
+            at("project/.castellan/policy.toml"),
+            false,
+        ),
+        ("project", "write_file", at("project/src"), false),
+        ("project", "bash", runs("make"), false),
+        // Where there are none there is nothing to guard.
+        (
+            "bare",
+            "write_file",
+            at("bare/.castellan/policy.toml"),
+            false,
+        ),
+        ("bare", "bash", runs("ls .castellan"), false),
+    ] {
+        let runner = Arc::new(Scripted::default());
+        runner
+            .answers
+            .lock()
+            .unwrap()
+            .push_back(says(json!({"decision": "allow"})));
+        let guards = Guards {
+            hooks: HookList::new(vec![hook(HookEvent::PreTool, "", "h")], runner),
+            ..Guards::default()
+        };
+        let mut bench = Bench::guarded(tools(), guards);
+        bench.permission.skip = true;
+        bench.workspace = root.join(workspace);
+        let handled = one(&bench, tool, arguments.clone()).await;
+        let asked = matches!(handled, Handled::Waiting(_));
+        assert_eq!(asked, asks, "{workspace}: {tool} {arguments}");
+    }
+    // A command in that folder need not name it.
+    let mut bench = Bench::new(tools());
+    bench.permission.skip = true;
+    bench.workspace = root.join("project");
+    bench.cwd = Some(root.join("project/.castellan"));
+    let handled = one(&bench, "bash", runs("rm *")).await;
+    assert!(matches!(handled, Handled::Waiting(_)));
+    assert!(question(&bench).reason.contains(".castellan"));
+}
+
 /// A bench with a place for permissions, another handle to it as another process would have, and
 /// the folder both are in.
 fn with_store() -> (Bench, Store, tempfile::TempDir) {
+    with_store_of(tools())
+}
+
+fn with_store_of(tools: Vec<FakeTool>) -> (Bench, Store, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("castellan.db");
     let open = || Store::open(&path, Settings::default()).unwrap();
@@ -481,7 +713,7 @@ fn with_store() -> (Bench, Store, tempfile::TempDir) {
         grants: Some(open()),
         ..Guards::default()
     };
-    let mut bench = Bench::guarded(tools(), guards);
+    let mut bench = Bench::guarded(tools, guards);
     std::fs::create_dir(folder.path().join("project")).unwrap();
     std::fs::create_dir(folder.path().join("project/sub")).unwrap();
     std::os::unix::fs::symlink(folder.path().join("project"), folder.path().join("link")).unwrap();
@@ -577,28 +809,30 @@ async fn what_is_offered_for_good_is_the_narrowest_first() {
         one(&bench, "bash", json!({"text": command})).await;
         assert_eq!(question(&bench).grants, expected, "{command}");
     }
-    assert_eq!(Scope::Project.as_str(), "project");
 }
 
 #[tokio::test]
-async fn grants_that_can_not_be_read_cover_nothing_and_that_is_said() {
+async fn a_grant_that_can_not_be_read_covers_nothing_and_hides_no_other() {
     let (bench, other, _folder) = with_store();
+    give(&other, &bench, "bash:ls", Place::Everywhere).await;
     other
         .write(|tx| {
             tx.execute(
                 "INSERT INTO grants (id, text, scope, place, who, surface, session, given, uses)
-                 VALUES ('x', 'bash', 'everywhere', '', 'me', 'interactive', NULL, 0, 0)",
+                 VALUES ('x', 'ba sh', 'everywhere', '', 'me', 'interactive', NULL, 0, 0)",
                 &[],
             )
         })
         .await
         .unwrap();
-    assert!(matches!(
-        one(&bench, "bash", json!({})).await,
-        Handled::Waiting(_)
-    ));
+    let handle = |command: &str| one(&bench, "bash", json!({"text": command}));
+    assert_eq!(handle("ls -l").await, Handled::Finished);
+    assert!(matches!(handle("make").await, Handled::Waiting(_)));
     let reason = question(&bench).reason;
-    assert!(reason.contains("could not be read"), "{reason}");
+    assert!(
+        reason.contains("1 of the standing permissions could not be read"),
+        "{reason}"
+    );
 }
 
 #[tokio::test]

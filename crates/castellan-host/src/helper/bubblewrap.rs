@@ -15,12 +15,13 @@ use crate::sandbox::{Network, SandboxPolicy};
 enum Layer<'a> {
     Write(&'a Path),
     Hide(&'a Path, &'a [PathBuf]),
+    Keep(&'a Path),
 }
 
 impl Layer<'_> {
     fn path(&self) -> &Path {
         match self {
-            Self::Write(path) | Self::Hide(path, _) => path,
+            Self::Write(path) | Self::Hide(path, _) | Self::Keep(path) => path,
         }
     }
 }
@@ -52,12 +53,14 @@ pub(super) fn arguments(policy: &SandboxPolicy, as_root: bool) -> Result<Vec<OsS
         .filter(|path| **path != Path::new("/"))
         .map(|path| Layer::Write(path))
         .chain(hidden.map(|hidden| Layer::Hide(&hidden.path, &hidden.shown)))
+        .chain(policy.checked_kept()?.into_iter().map(Layer::Keep))
         .collect();
     // Each covers what stands above it, so the outer ones come first.
     layers.sort_by_key(|layer| layer.path().components().count());
     for layer in layers {
         match layer {
             Layer::Write(path) => arguments.path("--bind", path),
+            Layer::Keep(path) => arguments.path("--ro-bind", path),
             Layer::Hide(path, shown) => {
                 arguments.add(["--perms", "0555", "--tmpfs"]);
                 arguments.0.push(path.into());

@@ -53,10 +53,8 @@ const WRITABLE_DEVICES: &[&str] = &[
 /// Restricts this process, which has a single thread, and what it starts. Returns the version of
 /// Landlock that is in force.
 pub(super) fn restrict(policy: &SandboxPolicy) -> Result<u32, String> {
-    if geteuid().is_root() {
-        privilege::give_up()
-            .map_err(|error| format!("root's powers can't be given up: {error}"))?;
-    }
+    privilege::give_up(geteuid().is_root())
+        .map_err(|error| format!("powers can't be given up: {error}"))?;
     let landlock = |error: ::landlock::RulesetError| match error {
         ::landlock::RulesetError::HandleAccesses(_) => {
             "the kernel does not have Landlock, or one older than ABI 3 (Linux 6.2)".to_owned()

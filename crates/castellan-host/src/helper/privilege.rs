@@ -8,7 +8,8 @@ use std::io;
 
 use rustix::io::Errno;
 use rustix::thread::{
-    CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
+    clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
 };
 
 /// What is kept, by the names bubblewrap takes.
@@ -23,8 +24,25 @@ pub(super) const KEPT: &[(&str, CapabilitySet)] = &[
     ("CAP_NET_BIND_SERVICE", CapabilitySet::NET_BIND_SERVICE),
 ];
 
-/// Makes everything else unreachable for what this thread starts.
-pub(super) fn give_up() -> io::Result<()> {
+/// Hands nothing else down to what this thread starts, whoever runs it: neither what a container or
+/// a service was started with nor, for root, what a program of root's begins with.
+pub(super) fn give_up(is_root: bool) -> io::Result<()> {
+    let kept = KEPT
+        .iter()
+        .fold(CapabilitySet::empty(), |all, (_, one)| all | *one);
+    let sets = capabilities(None)?;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            inheritable: sets.inheritable & kept,
+            ..sets
+        },
+    )?;
+    clear_ambient_capability_set()?;
+    if !is_root {
+        // What the bounding set would take is for programs of root's, which can't be started here.
+        return Ok(());
+    }
     for number in 0..u64::BITS {
         let one = CapabilitySet::from_bits_retain(1 << number);
         match capability_is_in_bounding_set(one) {

@@ -6,6 +6,7 @@
 //! (`helper::enclosed`); where it can't, the command is not run.
 
 mod caches;
+mod gaps;
 mod notice;
 mod policy;
 mod probe;
@@ -48,6 +49,8 @@ pub struct Wish {
     pub hidden: Vec<PathBuf>,
     /// What of these they may read all the same.
     pub shown: Vec<PathBuf>,
+    /// What they don't change in their workspace, relative to it.
+    pub kept: Vec<PathBuf>,
 }
 
 /// What encloses the commands of this process.
@@ -58,6 +61,8 @@ pub struct Sandbox {
     network: Network,
     write: Vec<PathBuf>,
     hidden: Vec<HiddenFolder>,
+    /// What commands don't change, relative to their workspace.
+    kept: Vec<PathBuf>,
     /// Rungs that were tried before, with the reasons for not taking them.
     passed: Vec<String>,
     /// Folders that were asked for and can't be written, with the reasons.
@@ -83,6 +88,7 @@ impl Sandbox {
             network: Network::Allow,
             write: Vec::new(),
             hidden: Vec::new(),
+            kept: Vec::new(),
             passed: Vec::new(),
             unwritable: Vec::new(),
         }
@@ -117,6 +123,7 @@ impl Sandbox {
             network: wish.network,
             write: temporary(environment),
             hidden,
+            kept: wish.kept.clone(),
             passed: Vec::new(),
             unwritable: Vec::new(),
         };
@@ -227,37 +234,6 @@ impl Sandbox {
         kept
     }
 
-    /// What a full sandbox would close and this one leaves open for commands that work in
-    /// `workspace`, one line each.
-    #[must_use]
-    pub fn gaps(&self, workspace: &Path) -> Vec<String> {
-        let Rung::Landlock { abi } = self.rung else {
-            return Vec::new();
-        };
-        let write = self.write(workspace);
-        let mut gaps = Vec::new();
-        for hidden in &self.hidden {
-            if let Some(writable) = write.iter().find(|w| hidden.path.starts_with(w)) {
-                gaps.push(format!(
-                    "{} is open to commands, because Landlock can't close a part of the writable \
-                     {} (bubblewrap can)",
-                    hidden.path.display(),
-                    writable.display()
-                ));
-            }
-        }
-        if self.network == Network::Deny && abi < 6 {
-            gaps.push("abstract sockets stay reachable before Landlock ABI 6".to_owned());
-        }
-        gaps
-    }
-
-    /// Whether commands that work in `workspace` are enclosed as was asked for, with nothing open.
-    #[must_use]
-    pub fn is_whole(&self, workspace: &Path) -> bool {
-        self.rung.is_some() && self.gaps(workspace).is_empty() && self.unwritable.is_empty()
-    }
-
     /// What a command that works in `workspace` may do; `None` where nothing encloses commands and
     /// nothing has to. `workspace` is absolute and without links in it.
     ///
@@ -273,6 +249,7 @@ impl Sandbox {
             rung: self.rung.clone(),
             writable: self.write(workspace),
             hidden: self.hidden.clone(),
+            kept: self.kept(workspace),
             network: self.network,
         }))
     }
@@ -280,8 +257,8 @@ impl Sandbox {
     /// Makes sure that what is required is given.
     ///
     /// # Errors
-    /// [`Error::Sandbox`] where a sandbox is required and there is none, or it leaves something
-    /// open, or a folder that was asked for can't be made writable.
+    /// [`Error::Sandbox`] where a sandbox is required and there is none, or it leaves a hidden folder
+    /// or a denied network open, or a folder that was asked for can't be made writable.
     pub fn demand(&self, workspace: &Path) -> Result<(), Error> {
         if !self.is_required() {
             return Ok(());
@@ -295,7 +272,7 @@ impl Sandbox {
         if let Rung::None { why } = &self.rung {
             return refuse(format!("a sandbox is required and none works here: {why}"));
         }
-        let missing = [self.gaps(workspace), self.unwritable.clone()].concat();
+        let missing = [self.ungiven(workspace), self.unwritable.clone()].concat();
         if missing.is_empty() {
             return Ok(());
         }

@@ -71,6 +71,10 @@ impl SandboxPolicy {
         }
         let name = self.rung.name();
         Some(match found? {
+            Suspect::Write(Some(path)) if self.keeps(&path) => format!(
+                "the sandbox ({name}) has stopped this: commands don't change {}",
+                path.display()
+            ),
             Suspect::Write(path) => {
                 let place = path.map_or_else(String::new, |path| format!(" at {}", path.display()));
                 format!(
@@ -210,6 +214,7 @@ mod tests {
             rung: Rung::Landlock { abi: 7 },
             writable: vec![root.join("ws")],
             hidden: vec![HiddenFolder::new(&root.join("state"), &[])],
+            kept: Vec::new(),
             network: Network::Allow,
         };
         (folder, policy, root)

@@ -113,6 +113,9 @@ pub struct SandboxPolicy {
     pub writable: Vec<PathBuf>,
     /// Folders it neither reads nor writes, also inside writable ones.
     pub hidden: Vec<HiddenFolder>,
+    /// Files and folders in writable ones that it doesn't change: absolute and without links in
+    /// them. Landlock can't keep them.
+    pub kept: Vec<PathBuf>,
     /// Whether it reaches other machines.
     pub network: Network,
 }
@@ -121,7 +124,14 @@ impl SandboxPolicy {
     /// Whether a command may write at `path`, which is absolute.
     #[must_use]
     pub fn allows_writing(&self, path: &Path) -> bool {
-        self.writable.iter().any(|folder| path.starts_with(folder)) && !self.hides(path)
+        let within = |folders: &[PathBuf]| folders.iter().any(|folder| path.starts_with(folder));
+        within(&self.writable) && !self.keeps(path) && !self.hides(path)
+    }
+
+    /// Whether `path`, which is absolute, stays as it is although a writable folder holds it.
+    pub(crate) fn keeps(&self, path: &Path) -> bool {
+        let kept = matches!(self.rung, Rung::Bubblewrap { .. });
+        kept && self.kept.iter().any(|kept| path.starts_with(kept))
     }
 
     /// Whether `path`, which is absolute, is hidden from a command.
@@ -154,6 +164,26 @@ impl SandboxPolicy {
                 }
                 // What is gone can't be written.
                 Err(_) => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// What is kept and still there.
+    ///
+    /// # Errors
+    /// Says what is no longer where it was.
+    pub(crate) fn checked_kept(&self) -> Result<Vec<&Path>, String> {
+        let mut found = Vec::new();
+        for path in &self.kept {
+            match path.canonicalize() {
+                Ok(now) if now == *path => found.push(path.as_path()),
+                _ => {
+                    return Err(format!(
+                        "{}, which commands may not change, is no longer what it was",
+                        path.display()
+                    ));
+                }
             }
         }
         Ok(found)

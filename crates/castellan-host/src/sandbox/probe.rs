@@ -153,6 +153,7 @@ impl Trial {
             rung,
             writable: vec![ground.root.join("in")],
             hidden: vec![HiddenFolder::new(&ground.root.join("hidden"), &[])],
+            kept: Vec::new(),
             network: sandbox.network,
         });
         let mut said = Vec::new();

@@ -578,7 +578,7 @@ async fn a_grant_holds_where_it_was_given_and_nowhere_else(place: &impl Place) {
             .read(move |tx| grants::in_force(tx, id, folder.map(std::path::Path::new)))
             .await
             .unwrap();
-        let texts: Vec<String> = rows.iter().map(|row| row.grant.to_string()).collect();
+        let texts: Vec<String> = rows.rows.iter().map(|row| row.grant.to_string()).collect();
         assert_eq!(texts, expected, "{id:?} {folder:?}");
     }
 }
@@ -601,7 +601,7 @@ async fn a_revoked_grant_is_gone_and_its_uses_with_it(place: &impl Place) {
             .unwrap();
     }
     let find = |text: String| store.read(move |tx| grants::find(tx, &text));
-    let found = find(id.to_string()).await.unwrap();
+    let found = find(id.to_string()).await.unwrap().unwrap();
     assert_eq!((found.uses, found.last_used), (3, Some(Timestamp(500))));
     assert!(store.write(move |tx| grants::revoke(tx, id)).await.unwrap());
     assert!(!store.write(move |tx| grants::revoke(tx, id)).await.unwrap());
@@ -629,8 +629,11 @@ async fn a_grant_is_found_by_the_beginning_of_its_id(place: &impl Place) {
     }
     let find = |text: String| store.read(move |tx| grants::find(tx, &text));
     let whole = rows[0].id.to_string();
-    assert_eq!(find(whole.clone()).await.unwrap(), rows[0]);
-    assert_eq!(find(whole.replace("grant_", "")).await.unwrap(), rows[0]);
+    assert_eq!(find(whole.clone()).await.unwrap().unwrap(), rows[0]);
+    assert_eq!(
+        find(whole.replace("grant_", "")).await.unwrap().unwrap(),
+        rows[0]
+    );
     for (text, kind) in [
         ("grant_00000000", ErrorKind::Ambiguous),
         ("grant_0", ErrorKind::Invalid),
@@ -639,11 +642,64 @@ async fn a_grant_is_found_by_the_beginning_of_its_id(place: &impl Place) {
     ] {
         assert_eq!(find(text.into()).await.unwrap_err().kind(), kind, "{text}");
     }
-    let gone = store
-        .write(|tx| grants::revoke_all(tx, &Filter::default()))
+}
+
+async fn a_damaged_grant_permits_nothing_hides_none_and_can_be_taken_away(place: &impl Place) {
+    let store = place.open();
+    let ids = Counting::from(7);
+    let sound = granted(&ids, "bash", grants::Place::Everywhere);
+    let row = sound.clone();
+    store.write(move |tx| grants::give(tx, &row)).await.unwrap();
+    let whole = |digit: &str| format!("grant_{}", digit.repeat(32));
+    for (id, text, in_session) in [
+        (whole("a"), "ba sh", None),
+        (whole("b"), "look", Some("nobody")),
+        ("not an id".to_owned(), "write_file", None),
+    ] {
+        store
+            .write(move |tx| {
+                tx.execute(
+                    "INSERT INTO grants
+                     (id, text, scope, place, who, surface, session, given, uses)
+                     VALUES ($1, $2, 'everywhere', '', 'me', 'interactive', $3, 0, 0)",
+                    &[(&id).into(), text.into(), in_session.into()],
+                )
+            })
+            .await
+            .unwrap();
+    }
+    let held = store
+        .read(|tx| grants::in_force(tx, None, None))
         .await
         .unwrap();
-    assert_eq!(gone.len(), 2);
+    assert_eq!(held.rows, std::slice::from_ref(&sound));
+    assert_eq!(held.damaged.len(), 3);
+    let all = Filter::default();
+    let listed = store
+        .read(move |tx| grants::list(tx, &all, 100))
+        .await
+        .unwrap();
+    assert_eq!(listed.rows, std::slice::from_ref(&sound));
+    assert_eq!((listed.total, listed.damaged.len()), (4, 3));
+    for (id, part) in [
+        (whole("a"), "its text"),
+        (whole("b"), "its session"),
+        ("not an id".to_owned(), "its id"),
+    ] {
+        let damaged = listed.damaged.iter().find(|one| one.id == id).unwrap();
+        assert!(damaged.why.starts_with(part), "{damaged}");
+    }
+    let damaged = store
+        .read(|tx| grants::find(tx, "grant_aaaa"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    let discard = || {
+        let damaged = damaged.clone();
+        store.write(move |tx| grants::discard(tx, &damaged))
+    };
+    assert!(discard().await.unwrap());
+    assert!(!discard().await.unwrap());
 }
 
 macro_rules! on_sqlite {
@@ -685,5 +741,6 @@ on_sqlite!(
     a_grant_holds_where_it_was_given_and_nowhere_else,
     a_revoked_grant_is_gone_and_its_uses_with_it,
     a_grant_is_found_by_the_beginning_of_its_id,
+    a_damaged_grant_permits_nothing_hides_none_and_can_be_taken_away,
     a_sound_store_passes_its_check,
 );

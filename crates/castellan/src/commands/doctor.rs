@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::CancelSource;
-use castellan_gate::policy::ProjectRules as _;
+use castellan_gate::policy::{PROJECT_RULES, ProjectRules as _};
 use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
 use castellan_host::{Environment, Folder};
 
-use crate::config::{Config, PROJECT_RULES, RulesInProject};
+use crate::config::{Config, RulesInProject};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::{Choice, search};

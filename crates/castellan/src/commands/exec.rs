@@ -53,7 +53,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
         Arc::clone(&view) as _,
         permission(&args.session),
         world.limits_of(&args.session),
-    );
+    )?;
     let mut session = match resumed {
         Some(id) => Session::open(parts, id).await?,
         None => Session::begin(parts, &cwd, &world.user())?,

@@ -5,8 +5,8 @@ use std::path::Path;
 use castellan_core::id::AuditId;
 use castellan_core::{CallId, Principal, SessionId};
 use castellan_store::audit::{self, AuditEntry};
-use castellan_store::grants::{self, Filter, GrantRow, Place};
-use castellan_store::{ErrorKind, Page, Store};
+use castellan_store::grants::{self, Damaged, Filter, GrantRow, Grants as Kept, Place};
+use castellan_store::{ErrorKind, Store};
 use serde_json::{Value, json};
 
 use crate::cli::{Grants, GrantsCommand, GrantsList, GrantsRevoke};
@@ -54,19 +54,35 @@ async fn list(world: &World, store: &Store, args: &GrantsList) -> Result<(), Com
     )
     .await?;
     let limit = args.limit;
-    let Page { rows, total } = store
+    let Kept {
+        rows,
+        damaged,
+        total,
+    } = store
         .read(move |tx| grants::list(tx, &filter, limit))
         .await?;
-    let shown = rows.len() as u64;
+    let shown = (rows.len() + damaged.len()) as u64;
     if args.json {
         let rows: Vec<Value> = rows.iter().map(as_json).collect();
-        return line(&json!({"grants": rows, "total": total}).to_string());
+        let mut listed = json!({"grants": rows, "total": total});
+        if !damaged.is_empty() {
+            let damaged = damaged.iter();
+            listed["damaged"] = damaged
+                .map(|one| json!({"id": one.id, "why": one.why}))
+                .collect();
+        }
+        return line(&listed.to_string());
     }
-    if rows.is_empty() {
+    for one in &damaged {
+        note(&one.to_string());
+    }
+    if shown == 0 {
         note(NONE_GIVEN);
         return Ok(());
     }
-    out(&listed(&rows))?;
+    if !rows.is_empty() {
+        out(&listed(&rows))?;
+    }
     if shown < total {
         let total = counted(total, "grant");
         note(&format!("{shown} of {total}; --limit shows more"));
@@ -119,6 +135,7 @@ fn as_json(row: &GrantRow) -> Value {
 
 async fn revoke(world: &World, store: &Store, args: &GrantsRevoke) -> Result<(), CommandError> {
     let mut rows = Vec::new();
+    let mut damaged = Vec::new();
     if args.ids.is_empty() {
         let filter = filter(
             world,
@@ -131,21 +148,40 @@ async fn revoke(world: &World, store: &Store, args: &GrantsRevoke) -> Result<(),
             .read(move |tx| grants::list(tx, &filter, u32::MAX))
             .await?;
         rows.extend(found.rows);
-        if rows.is_empty() {
+        damaged.extend(found.damaged);
+        if rows.is_empty() && damaged.is_empty() {
             note("there are none to take back");
             return Ok(());
         }
     }
-    rows.extend(named(store, &args.ids).await?);
+    for found in found(store, &args.ids).await? {
+        match found {
+            Ok(row) => rows.push(row),
+            Err(one) => damaged.push(one),
+        }
+    }
+    for one in discard(world, store, damaged).await? {
+        line(&format!("removed {}, which could not be read", one.id))?;
+    }
     for row in take_back(world, store, rows).await? {
         line(&format!("revoked {} {}", row.id, row.described()))?;
     }
     Ok(())
 }
 
-/// The grants of these ids. All are found before any is taken back: a mistyped id must not leave
-/// half of it done.
+/// The grants of these ids.
+///
+/// # Errors
+/// As [`found`], and for one that can't be read.
 pub(crate) async fn named(store: &Store, ids: &[String]) -> Result<Vec<GrantRow>, CommandError> {
+    let rows = found(store, ids).await?.into_iter();
+    rows.collect::<Result<_, Damaged>>()
+        .map_err(CommandError::failed)
+}
+
+/// What these ids name. All are found before any is taken back: a mistyped id must not leave half of
+/// it done.
+async fn found(store: &Store, ids: &[String]) -> Result<Vec<grants::Read>, CommandError> {
     let mut rows = Vec::new();
     for id in ids {
         let wanted = id.clone();
@@ -191,12 +227,44 @@ pub(crate) async fn take_back(
     Ok(gone)
 }
 
+/// Takes away rows that can't be read, and returns those that were there still.
+async fn discard(
+    world: &World,
+    store: &Store,
+    damaged: Vec<Damaged>,
+) -> Result<Vec<Damaged>, CommandError> {
+    let doomed: Vec<(Damaged, AuditEntry)> = damaged
+        .into_iter()
+        .map(|one| {
+            let entry = noted(world, None, format!("removed: {one}"));
+            (one, entry)
+        })
+        .collect();
+    let gone = store
+        .write(move |tx| {
+            let mut gone = Vec::new();
+            for (one, entry) in &doomed {
+                if grants::discard(tx, one)? {
+                    audit::append(tx, std::slice::from_ref(entry))?;
+                    gone.push(one.clone());
+                }
+            }
+            Ok(gone)
+        })
+        .await?;
+    Ok(gone)
+}
+
 /// What the audit keeps of a revocation.
 fn entry(world: &World, row: &GrantRow) -> AuditEntry {
     let session: Option<SessionId> = match &row.place {
         Place::Session(id) => Some(*id),
         Place::Project(_) | Place::Everywhere => None,
     };
+    noted(world, session, format!("revoked: {}", row.described()))
+}
+
+fn noted(world: &World, session: Option<SessionId>, params: String) -> AuditEntry {
     AuditEntry {
         id: AuditId::mint(&*world.ids),
         ts: world.clock.now(),
@@ -209,6 +277,6 @@ fn entry(world: &World, row: &GrantRow) -> AuditEntry {
         outcome: "done".to_owned(),
         code: None,
         duration_ms: 0,
-        params: format!("revoked: {}", row.described()),
+        params,
     }
 }

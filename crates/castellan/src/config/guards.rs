@@ -8,7 +8,7 @@ use std::time::Duration;
 use castellan_core::event::Decision;
 use castellan_core::nearest::likely;
 use castellan_gate::hooks::{Hook, HookEvent, Matcher, is_familiar};
-use castellan_gate::policy::{BadRule, ProjectRules, RuleText};
+use castellan_gate::policy::{BadRule, PROJECT_RULES, ProjectRules, RuleText};
 use castellan_gate::{Catalog, Error, Policy};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -16,8 +16,6 @@ use toml::Spanned;
 
 use super::{Problem, read};
 
-/// The file in which a project has rules of its own.
-pub(crate) const PROJECT_RULES: &str = ".castellan/policy.toml";
 /// Seconds a hook may take that sets no limit of its own.
 const HOOK_TIMEOUT: u64 = 10;
 /// The most seconds a hook may take: it holds up every call it is about.

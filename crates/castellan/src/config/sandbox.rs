@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use castellan_gate::policy::{PROJECT_FOLDER, PROJECT_RULES};
 use castellan_host::sandbox::{Mode, Network, Wish};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -177,6 +178,7 @@ impl SandboxConfig {
             caches: self.write.iter().any(|folder| is_caches(&folder)),
             hidden,
             shown,
+            kept: vec![PROJECT_FOLDER.into(), PROJECT_RULES.into()],
         }
     }
 }

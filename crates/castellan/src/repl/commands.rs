@@ -360,11 +360,15 @@ impl Repl {
             None => {
                 let all = Filter::default();
                 let listed = move |tx: &Tx<'_>| grants::list(tx, &all, GRANTS);
-                let Page { rows, total } = self.store.read(listed).await?;
-                if rows.is_empty() {
+                let grants::Grants {
+                    rows,
+                    damaged,
+                    total,
+                } = self.store.read(listed).await?;
+                if total == 0 {
                     return Ok(NONE_GIVEN.to_owned());
                 }
-                let shown = rows.len() as u64;
+                let shown = (rows.len() + damaged.len()) as u64;
                 let more = if shown < total {
                     format!("{shown} of {total}; castellan grants --limit shows more\n")
                 } else {
@@ -378,7 +382,10 @@ impl Repl {
                     format!("{}  {} · {uses}\n", row.id, row.described())
                 };
                 let listed: String = rows.iter().map(line).collect();
-                Ok(format!("{listed}{more}/grants revoke ID takes one back"))
+                let damaged: String = damaged.iter().map(|one| format!("{one}\n")).collect();
+                Ok(format!(
+                    "{listed}{damaged}{more}/grants revoke ID takes one back"
+                ))
             }
             Some((word, ids)) if word == "revoke" && !ids.is_empty() => {
                 let rows = named_grants(&self.store, ids).await?;

@@ -99,7 +99,7 @@ impl Repl {
         });
     }
 
-    fn parts(&self, chosen: Chosen) -> Parts {
+    fn parts(&self, chosen: Chosen) -> Result<Parts, CommandError> {
         self.world.session(
             self.store.clone(),
             chosen,
@@ -126,7 +126,7 @@ impl Repl {
         }
         let chosen = self.model().await?;
         let enclosed = self.world.require_sandbox(&self.cwd)?;
-        let session = Session::begin(self.parts(chosen), &self.cwd, &self.world.user())?;
+        let session = Session::begin(self.parts(chosen)?, &self.cwd, &self.world.user())?;
         let live = self.drive(session, self.cwd.clone());
         self.tell(Tone::Dim, &enclosed)?;
         Ok(live)
@@ -185,7 +185,7 @@ impl Repl {
         let (id, folder) = (open.live.id(), open.folder.clone());
         let chosen = self.model().await?;
         self.leave().await;
-        let session = Session::open(self.parts(chosen), id).await?;
+        let session = Session::open(self.parts(chosen)?, id).await?;
         self.drive(session, folder);
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Repl {
         let workspace = self.store.read(move |tx| sessions::get(tx, id)).await?.cwd;
         self.world.require_sandbox(&workspace)?;
         self.leave().await;
-        let session = Session::open(self.parts(chosen), id).await?;
+        let session = Session::open(self.parts(chosen)?, id).await?;
         let unfinished = session.is_unfinished();
         let asks = session.question().is_some();
         let log = self.store.read(move |tx| events::load(tx, id, 0)).await?;

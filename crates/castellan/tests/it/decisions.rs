@@ -351,6 +351,124 @@ fn a_project_can_make_things_stricter_and_nothing_else() {
 }
 
 #[test]
+fn what_makes_no_calls_works_whatever_is_wrong_with_rules() {
+    let home = Home::new();
+    assert_eq!(
+        turn(&home, "", &[], &[("bash", json!({"command": "x"}))]).code,
+        3
+    );
+    give(&home, "bash", Place::Everywhere);
+    let wrong = "[[policy]]\ntool = \"bsh\"\naction = \"deny\"\n";
+    home.write_config(wrong);
+    home.write(".castellan/policy.toml", "[[policy]\n");
+    for args in [
+        &["sessions"][..],
+        &["audit"],
+        &["audit", "--verify"],
+        &["grants"],
+        &["tools"],
+        &["config", "show"],
+        &["grants", "revoke", "--all"],
+    ] {
+        let run = run(&home, args);
+        assert_eq!(run.code, 0, "{args:?}: {run:?}");
+        assert!(!run.stdout.is_empty(), "{args:?}");
+    }
+    for args in [&["exec", "go"][..], &[]] {
+        let run = run(&home, args);
+        assert_eq!(run.code, 2, "{args:?}: {run:?}");
+        assert!(run.stderr.contains("line 2 (`tool`)"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_damaged_permission_is_listed_and_can_be_taken_away() {
+    let home = Home::new();
+    give(&home, "write_file", Place::Everywhere);
+    let id = give(&home, "bash", Place::Everywhere).to_string();
+    let damage = {
+        let id = id.clone();
+        move |tx: &castellan_store::Tx<'_>| {
+            let sql = "UPDATE grants SET text = 'ba sh' WHERE id = $1";
+            tx.execute(sql, &[(&id).into()])
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    assert_eq!(runtime.block_on(store(&home).write(damage)).unwrap(), 1);
+    let listed = run(&home, &["grants"]);
+    assert_eq!(listed.code, 0, "{listed:?}");
+    assert!(listed.stdout.contains("write_file"), "{}", listed.stdout);
+    let said = format!("the grant {id} can't be read and permits nothing");
+    assert!(listed.stderr.contains(&said), "{}", listed.stderr);
+    let json: Value = serde_json::from_str(&run(&home, &["grants", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&json["total"], &json["damaged"][0]["id"]),
+        (&json!(2), &json!(id))
+    );
+    let gone = run(&home, &["grants", "revoke", &id]);
+    assert_eq!(gone.code, 0, "{gone:?}");
+    assert!(gone.stdout.contains("could not be read"), "{}", gone.stdout);
+    let left = run(&home, &["grants"]);
+    assert_eq!((left.stderr.as_str(), left.stdout.lines().count()), ("", 2));
+}
+
+#[test]
+fn a_command_too_much_to_be_searched_needs_a_person() {
+    let home = Home::new();
+    let command = format!("touch made; {} (", "rm -f x y; ".repeat(5_000));
+    let calls = [("bash", json!({"command": command}))];
+    let turn = turn(&home, "", &["--skip-permissions"], &calls);
+    assert_eq!(turn.code, 3, "{turn:?}");
+    assert!(
+        turn.stdout.contains("more than is searched"),
+        "{}",
+        turn.stdout
+    );
+    assert_eq!(home.read("made"), None);
+}
+
+/// A project with rules of its own, and a call that would be rid of them.
+#[test]
+fn a_project_s_rules_can_not_be_taken_away_by_who_they_are_for() {
+    let home = Home::new();
+    let rules = "[[policy]]\ncommand = \"touch\"\naction = \"deny\"\n";
+    home.write(".castellan/policy.toml", rules);
+    for call in [
+        ("bash", json!({"command": "rm -r .castellan"})),
+        ("bash", json!({"command": "rm -r .ca*"})),
+        (
+            "write_file",
+            json!({"path": ".castellan/policy.toml", "content": ""}),
+        ),
+        (
+            "write_file",
+            json!({"path": ".castellan/new", "content": ""}),
+        ),
+    ] {
+        let turn = turn(
+            &home,
+            "",
+            &["--skip-permissions"],
+            std::slice::from_ref(&call),
+        );
+        assert_eq!(turn.code, 3, "{call:?}: {turn:?}");
+        assert_eq!(home.read(".castellan/policy.toml").as_deref(), Some(rules));
+    }
+    // What does not name them the sandbox stops, where it can.
+    let call = json!({"command": "find . -name 'policy*' -delete; ls -A"});
+    let turn = turn(&home, "", &["--skip-permissions"], &[("bash", call)]);
+    let sandboxed = run(&home, &["doctor"]).stdout.contains("bubblewrap");
+    if sandboxed {
+        assert_eq!(home.read(".castellan/policy.toml").as_deref(), Some(rules));
+        assert!(turn.results()[0].1.contains(".castellan"), "{turn:?}");
+    } else {
+        println!("SKIPPED: no bubblewrap here");
+    }
+}
+
+#[test]
 fn the_configuration_and_the_doctor_show_rules_and_hooks() {
     let home = Home::new();
     let rules = "[[policy]]\ncommand = [\"git push\", \"rm\"]\naction = \"deny\"\n\

@@ -1,13 +1,15 @@
 //! Which paths are the machine's own.
 
 /// Stands for `*` in a path.
-pub(super) const ANY: char = '\u{1}';
+pub(in crate::command) const ANY: char = '\u{1}';
 /// Stands for `?`.
-pub(super) const ONE: char = '\u{2}';
+pub(in crate::command) const ONE: char = '\u{2}';
 /// Stands for the `[` of a set.
-pub(super) const SET: char = '\u{3}';
+pub(in crate::command) const SET: char = '\u{3}';
 /// Stands for what is not known.
-pub(super) const UNKNOWN: char = '\u{4}';
+pub(in crate::command) const UNKNOWN: char = '\u{4}';
+/// Stands for what lies past a bound and was not looked at.
+pub(super) const UNSEEN: char = '\u{6}';
 
 /// What makes a path one that must not go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,7 +240,7 @@ impl Path {
 }
 
 /// Whether a file pattern fits a name. Sets of letters are taken to fit any letter.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(in crate::command) fn matches(pattern: &str, name: &str) -> bool {
     if !pattern.contains([ANY, ONE, SET]) {
         return pattern == name;
     }

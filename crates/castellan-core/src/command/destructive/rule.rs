@@ -303,7 +303,7 @@ impl<'c> Call<'c, '_> {
     fn copies_raw(&self) -> Option<&'static str> {
         let targets = self.part.words.iter().skip(1).flat_map(|word| {
             self.scene
-                .expand(word, self.part)
+                .texts(word, self.part)
                 .into_iter()
                 .filter_map(|text| {
                     let target = text.strip_prefix("of=")?.to_owned();

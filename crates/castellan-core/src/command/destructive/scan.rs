@@ -2,20 +2,24 @@
 
 use super::scene::Scene;
 use super::{Refusal, rule};
-use crate::command::{Flow, Part, Piece, Redirection, Word, quote};
+use crate::command::{Assignment, Flow, Part, Piece, Redirection, SetBy, Word, quote};
 
-/// How many words behind a command's name are looked at.
-const MOST_WORDS: usize = 64;
+/// How many words are looked at behind one that no rule is about, in case it changes what those
+/// after it mean.
+const FOLLOWED: usize = 64;
 /// How many words of a text are looked at, counted again for each command they may belong to.
 const MOST_LOOKS: usize = 10_000;
 
+/// How many functions of a text are looked at.
+const MOST_FUNCTIONS: usize = 1000;
+
 /// The first destructive command that could be meant by some words of `text`.
 pub(super) fn scan(text: &str, scene: &mut Scene<'_>) -> Option<Refusal> {
-    if let Some(found) = bomb(text) {
+    if let Some(found) = bomb(text, scene) {
         return Some(found);
     }
     let joined = text.replace("\\\n", "");
-    let ends = |letter: char| ";|&()\n{}`".contains(letter) && letter != '{' && letter != '}';
+    let ends = |letter: char| ";|&()\n`".contains(letter);
     let mut looks = 0;
     for segment in joined.split(ends) {
         let words: Vec<Word> = segment.split_whitespace().map(word).collect();
@@ -23,13 +27,18 @@ pub(super) fn scan(text: &str, scene: &mut Scene<'_>) -> Option<Refusal> {
             return Some(found);
         }
         for from in 0..words.len() {
-            let to = words.len().min(from + MOST_WORDS);
             let name = words.get(from).map(Word::raw).unwrap_or_default();
-            if from > 0 && !rule::concerns(name) {
+            let concerns = rule::concerns(name) || (from == 0 && name.contains('$'));
+            if from > 0 && !concerns {
                 continue;
             }
-            looks += to - from;
+            let most = if concerns { words.len() } else { FOLLOWED };
+            let to = words.len().min(from.saturating_add(most));
+            if concerns {
+                looks += to - from;
+            }
             if looks > MOST_LOOKS {
+                scene.pass_by();
                 return None;
             }
             let part = scene.resolved(&part(words.get(from..to).unwrap_or_default().to_vec()));
@@ -61,45 +70,63 @@ pub(super) fn hidden(part: &Part, scene: &mut Scene<'_>) -> Option<Refusal> {
 
 /// A word with its quotes simply taken away.
 fn word(raw: &str) -> Word {
-    let bare: String = raw
-        .chars()
-        .filter(|letter| !"'\"".contains(*letter))
-        .collect();
-    let bare = bare.trim_start_matches('$').len();
     let text: String = raw
         .chars()
         .filter(|letter| !"'\"".contains(*letter))
         .collect();
-    let name = text
-        .strip_prefix("${")
-        .and_then(|rest| rest.split_once('}'))
-        .or_else(|| {
-            text.strip_prefix('$')
-                .map(|rest| rest.split_once('/').unwrap_or((rest, "")))
-        });
-    if let Some((name, rest)) = name.filter(|(name, _)| quote::is_name(name) && bare > 0) {
-        let rest = if text.starts_with("${") || rest.is_empty() {
-            rest.to_owned()
-        } else {
-            format!("/{rest}")
-        };
-        let mut pieces = vec![Piece::Variable {
-            name: name.to_owned(),
-            quoted: true,
-        }];
-        pieces.extend(quote::unquoted(&rest, false, true).unwrap_or_default());
-        return Word::of(raw, pieces);
-    }
-    match quote::unquoted(&text, true, true) {
+    match pieces(&text) {
         Some(pieces) => Word::of(raw, pieces),
         None => Word::plain(text),
     }
 }
 
+/// The stretches of a word without quotes, variables among them.
+fn pieces(text: &str) -> Option<Vec<Piece>> {
+    let mut stretches = text.split('$');
+    let first = stretches.next().unwrap_or_default();
+    let mut pieces = quote::unquoted(first, true, first.len() == text.len())?;
+    let mut behind = first.len();
+    for stretch in stretches {
+        behind += 1 + stretch.len();
+        let (name, rest) = match stretch.strip_prefix('{') {
+            Some(braced) => braced.split_once('}')?,
+            None => {
+                let named = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                let end = stretch.find(|letter| !named(letter));
+                end.map_or((stretch, ""), |end| stretch.split_at(end))
+            }
+        };
+        pieces.push(if quote::is_name(name) {
+            Piece::Variable {
+                name: name.to_owned(),
+                quoted: true,
+            }
+        } else {
+            Piece::Unknown { quoted: true }
+        });
+        pieces.extend(quote::unquoted(rest, false, behind == text.len())?);
+    }
+    Some(pieces)
+}
+
+/// Words as a command, with the assignments they begin with.
 fn part(words: Vec<Word>) -> Part {
+    let mut assignments = Vec::new();
+    let mut words = words.into_iter().peekable();
+    while let Some(word) = words.next_if(|word| word.as_assignment().is_some()) {
+        if let Some((name, appends, value)) = word.as_assignment() {
+            assignments.push(Assignment {
+                name: name.to_owned(),
+                value,
+                appends,
+                values: Vec::new(),
+                by: SetBy::Assignment,
+            });
+        }
+    }
     Part {
-        words,
-        assignments: Vec::new(),
+        words: words.collect(),
+        assignments,
         redirections: Vec::new(),
         substituted: false,
         text: String::new(),
@@ -135,12 +162,16 @@ fn redirections(segment: &str, scene: &Scene<'_>) -> Option<Refusal> {
 }
 
 /// A function that calls itself twice at once, as it is usually written.
-fn bomb(text: &str) -> Option<Refusal> {
+fn bomb(text: &str, scene: &Scene<'_>) -> Option<Refusal> {
     let bare: String = text
         .chars()
         .filter(|letter| !letter.is_whitespace())
         .collect();
-    for (place, _) in bare.match_indices("(){").take(100) {
+    for (count, (place, _)) in bare.match_indices("(){").enumerate() {
+        if count == MOST_FUNCTIONS {
+            scene.pass_by();
+            return None;
+        }
         let before = bare.get(..place).unwrap_or_default();
         let start = before
             .rfind([';', '&', '|', '\n', '}'])

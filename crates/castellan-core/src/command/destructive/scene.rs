@@ -1,24 +1,38 @@
 //! What is known while the parts of a command are gone through: the folder it has come to and the
 //! variables it has set.
+//!
+//! All of it is bounded. What lies past a bound is not forgotten but marked: where a rule comes to
+//! look at it, the scene has something unseen, and the command can't be called harmless.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::Homes;
-use super::path::{ANY, ONE, Path, SET, UNKNOWN, path};
+use super::path::{ANY, ONE, Path, SET, UNKNOWN, UNSEEN, path};
 use crate::command::{Part, Piece, Word};
 
-/// How many words a word is expanded to at most.
+/// How many words braces make of a word at most.
 const MOST_WORDS: usize = 64;
+/// How many texts a word may stand for, and how many values of a variable are remembered.
+const MOST_VALUES: usize = 1024;
+/// How many texts are made of the words of a command in all.
+const MOST_TEXTS: usize = 100_000;
 /// The longest word or path that is followed, in bytes; what matters here is short.
 const LONGEST_WORD: usize = 1024;
-/// How many variables, and values of one, are remembered.
-const MOST_VARIABLES: usize = 64;
+/// How many variables, and folders of subshells, are remembered.
+const MOST_REMEMBERED: usize = 256;
 
 pub(super) struct Scene<'h> {
     homes: &'h Homes,
     /// Where `cd` has gone to, by the subshells it was done in.
     folders: Vec<(Vec<u32>, Option<String>)>,
     variables: HashMap<String, Vec<String>>,
+    /// Whether some variable is set that is not remembered.
+    full: bool,
+    /// How many texts may still be made.
+    texts: Cell<usize>,
+    /// Whether a rule came to what lies past a bound.
+    unseen: Cell<bool>,
 }
 
 impl<'h> Scene<'h> {
@@ -27,11 +41,24 @@ impl<'h> Scene<'h> {
             homes,
             folders: vec![(Vec::new(), Some(homes.cwd.clone()))],
             variables: HashMap::new(),
+            full: false,
+            texts: Cell::new(MOST_TEXTS),
+            unseen: Cell::new(false),
         }
     }
 
     pub(super) fn homes(&self) -> &[String] {
         &self.homes.homes
+    }
+
+    /// Whether something was passed by that could be destructive.
+    pub(super) const fn has_unseen(&self) -> bool {
+        self.unseen.get()
+    }
+
+    /// Takes note that something is passed by.
+    pub(super) fn pass_by(&self) {
+        self.unseen.set(true);
     }
 
     fn home(&self) -> Option<&str> {
@@ -54,18 +81,24 @@ impl<'h> Scene<'h> {
         if part.words.iter().all(|word| word.literal().is_some()) {
             return part;
         }
+        let declares = part.name().is_some_and(declares);
         let mut words = Vec::with_capacity(part.words.len());
         for word in std::mem::take(&mut part.words) {
             let variable = |piece: &Piece| match piece {
-                Piece::Variable { name, .. } => self.variables.contains_key(name),
+                Piece::Variable { name, .. } => self.full || self.variables.contains_key(name),
                 _ => false,
             };
-            let expanded = if word.pieces().iter().any(variable) {
+            // The value of a declaration is not split into words.
+            let kept = declares && word.head().contains('=');
+            let expanded = if !kept && word.pieces().iter().any(variable) {
                 self.expand(&word, &part)
             } else {
                 Vec::new()
             };
-            let known = |text: &String| !text.contains([ANY, ONE, SET, UNKNOWN]);
+            if words.is_empty() && expanded.iter().any(|text| text.contains(UNSEEN)) {
+                self.pass_by();
+            }
+            let known = |text: &String| !is_open(text);
             if !expanded.is_empty() && expanded.len() < MOST_WORDS && expanded.iter().all(known) {
                 words.extend(expanded.into_iter().map(Word::plain));
             } else if word.literal().is_none() && words.is_empty() {
@@ -82,7 +115,10 @@ impl<'h> Scene<'h> {
     /// Every word that `word` may become, patterns and unknown stretches as their marks.
     pub(super) fn expand(&self, word: &Word, part: &Part) -> Vec<String> {
         let mut all = Vec::new();
-        for word in word.alternatives(MOST_WORDS) {
+        let alternatives = word.alternatives(MOST_WORDS);
+        // Past its limit braces are given up.
+        let mut cut = alternatives.len() > MOST_WORDS;
+        for word in alternatives {
             let mut open = vec![String::new()];
             for piece in word.pieces() {
                 let values: Vec<String> = match piece {
@@ -95,16 +131,17 @@ impl<'h> Scene<'h> {
                     Piece::Variable { name, quoted } => self.variable(name, *quoted, part),
                     Piece::Unknown { .. } => vec![UNKNOWN.to_string()],
                 };
-                open = open
-                    .iter()
-                    .flat_map(|begin| values.iter().map(move |value| joined(begin, value)))
-                    .take(MOST_WORDS)
-                    .collect();
+                open = self.products(&open, &values);
             }
             all.extend(open);
-            if all.len() >= MOST_WORDS {
+            if all.len() > MOST_VALUES {
+                cut = true;
+                all.truncate(MOST_VALUES);
                 break;
             }
+        }
+        if cut {
+            all.push(UNSEEN.to_string());
         }
         let split = |text: &String| -> Vec<String> {
             // Blanks come from unquoted values only; those in quotes stand as they are.
@@ -114,6 +151,23 @@ impl<'h> Scene<'h> {
                 .collect()
         };
         all.iter().flat_map(split).collect()
+    }
+
+    /// Each beginning with each value behind it.
+    fn products(&self, begins: &[String], values: &[String]) -> Vec<String> {
+        let left = self.texts.get();
+        let wanted = begins.len().saturating_mul(values.len());
+        let most = left.min(MOST_VALUES);
+        self.texts.set(left.saturating_sub(wanted.min(most)));
+        let mut products: Vec<String> = begins
+            .iter()
+            .flat_map(|begin| values.iter().map(move |value| joined(begin, value)))
+            .take(most)
+            .collect();
+        if wanted > most {
+            products.push(UNSEEN.to_string());
+        }
+        products
     }
 
     fn tilde(&self, user: &str, part: &Part) -> String {
@@ -154,6 +208,9 @@ impl<'h> Scene<'h> {
             };
             return values.iter().map(marked).collect();
         }
+        if self.full {
+            return vec![UNSEEN.to_string()];
+        }
         let known = match name {
             "HOME" => self.home(),
             "PWD" => self.folder(part),
@@ -162,86 +219,184 @@ impl<'h> Scene<'h> {
         vec![known.map_or_else(|| UNKNOWN.to_string(), str::to_owned)]
     }
 
+    /// The texts that the word may stand for to this part.
+    pub(super) fn texts(&self, word: &Word, part: &Part) -> Vec<String> {
+        let mut texts = self.expand(word, part);
+        if texts.iter().any(|text| text.contains(UNSEEN)) {
+            self.pass_by();
+            texts.retain(|text| !text.contains(UNSEEN));
+        }
+        texts
+    }
+
     /// The paths that the word may mean to this part.
     pub(super) fn paths(&self, word: &Word, part: &Part) -> Vec<Path> {
-        self.expand(word, part)
-            .iter()
-            .filter_map(|text| path(text, self.folder(part)))
-            .collect()
+        let folder = self.folder(part);
+        let texts = self.texts(word, part);
+        let relative = |text: &String| !text.starts_with('/');
+        if folder.is_some_and(|folder| folder.contains(UNSEEN)) && texts.iter().any(relative) {
+            self.pass_by();
+        }
+        texts.iter().filter_map(|text| path(text, folder)).collect()
     }
 
     /// Takes note of what the part changes for those after it.
     pub(super) fn follow(&mut self, part: &Part) {
         for assignment in &part.assignments {
-            let values: Vec<String> = if assignment.values.is_empty() {
+            let mut values: Vec<String> = if assignment.values.is_empty() {
                 self.expand(&assignment.value, part)
             } else {
                 let each = assignment.values.iter();
                 each.flat_map(|value| self.expand(value, part)).collect()
             };
+            if assignment.appends {
+                values = self.products(&self.variable(&assignment.name, true, part), &values);
+            }
+            if !part.words.is_empty() {
+                // Set for what this command runs, and as before for what comes after it.
+                values.extend(self.variable(&assignment.name, true, part));
+            }
             self.set(&assignment.name, values);
         }
         let name = part.name().unwrap_or_default().to_owned();
         match name.as_str() {
-            "export" | "declare" | "typeset" | "readonly" | "local" => {
-                for word in part.words.iter().skip(1) {
-                    if let Some((name, value)) =
-                        word.literal().and_then(|text| text.split_once('='))
-                    {
-                        self.set(name, vec![value.to_owned()]);
-                    }
+            name if declares(name) => self.declare(part),
+            "unset" => {
+                let functions = part.literal(1) == Some("-f");
+                for name in self.named(part).into_iter().filter(|_| !functions) {
+                    self.set(&name, Vec::new());
+                }
+            }
+            "read" | "mapfile" | "readarray" | "getopts" | "printf" => {
+                let sets = name != "printf" || part.literal(1) == Some("-v");
+                for name in self.named(part).into_iter().filter(|_| sets) {
+                    self.set(&name, vec![UNKNOWN.to_string()]);
                 }
             }
             "cd" | "pushd" | "chdir" => {
-                let to = part
-                    .words
-                    .iter()
-                    .skip(1)
-                    .find(|word| !word.head().starts_with('-'));
-                let goes_back = part.literal(1) == Some("-");
-                let folder = match to {
-                    _ if goes_back => None,
-                    None => self.home().map(str::to_owned),
-                    Some(word) => match self.paths(word, part).as_slice() {
-                        [one] if !one.contents && !one.parts.iter().any(|part| is_open(part)) => {
-                            Some(format!("/{}", one.parts.join("/")))
-                                .filter(|folder| folder.len() <= LONGEST_WORD)
-                        }
-                        _ => None,
-                    },
-                };
-                self.folders.push((part.scope.clone(), folder));
-                if self.folders.len() > MOST_VARIABLES {
-                    // The first is where everything begins.
-                    self.folders.remove(1);
-                }
+                let folder = self.went_to(part);
+                self.move_to(part, folder);
             }
-            "popd" => self.folders.push((part.scope.clone(), None)),
+            "popd" => self.move_to(part, None),
             _ => {}
         }
     }
 
+    /// The arguments of a part that may be names of variables.
+    fn named(&self, part: &Part) -> Vec<String> {
+        let arguments = part.words.iter().skip(1);
+        arguments
+            .flat_map(|word| self.expand(word, part))
+            .filter(|text| crate::command::quote::is_name(text))
+            .collect()
+    }
+
+    /// `export NAME=value` and its kind.
+    fn declare(&mut self, part: &Part) {
+        let refers = part
+            .words
+            .iter()
+            .skip(1)
+            .filter_map(Word::literal)
+            .any(|word| word.starts_with('-') && word.contains('n'));
+        let local = part.name() == Some("local");
+        for word in part.words.iter().skip(1) {
+            for word in word.alternatives(MOST_WORDS) {
+                let Some((name, appends, value)) = word.as_assignment() else {
+                    // A name alone is kept, but for that of a function's own variable.
+                    if let Some(name) = word.literal().filter(|_| local)
+                        && crate::command::quote::is_name(name)
+                    {
+                        self.set(name, Vec::new());
+                    }
+                    continue;
+                };
+                let mut values = self.expand(&value, part);
+                if refers && part.name() != Some("export") {
+                    let of = |name: &String| self.variable(name, true, part);
+                    values = values.iter().flat_map(of).collect();
+                }
+                if appends {
+                    values = self.products(&self.variable(name, true, part), &values);
+                }
+                self.set(name, values);
+            }
+        }
+    }
+
+    /// Where `cd` goes, if that is known.
+    fn went_to(&self, part: &Part) -> Option<String> {
+        let mut operands = part.words.iter().skip(1);
+        let to = operands.find(|word| !word.head().starts_with('-'));
+        if part.literal(1) == Some("-") {
+            return None;
+        }
+        let Some(to) = to else {
+            return self.home().map(str::to_owned);
+        };
+        if self
+            .expand(to, part)
+            .iter()
+            .any(|text| text.contains(UNSEEN))
+        {
+            return Some(UNSEEN.to_string());
+        }
+        let from = self.folder(part);
+        let texts = self.expand(to, part);
+        let [text] = texts.as_slice() else {
+            return None;
+        };
+        let to = path(text, from)?;
+        let folder = format!("/{}", to.parts.join("/"));
+        if folder.contains(UNSEEN) || folder.len() > LONGEST_WORD {
+            return Some(UNSEEN.to_string());
+        }
+        (!to.contents && !is_open(&folder)).then_some(folder)
+    }
+
+    fn move_to(&mut self, part: &Part, folder: Option<String>) {
+        // Where this shell and those inside it were before is over.
+        self.folders
+            .retain(|(scope, _)| !scope.starts_with(&part.scope));
+        self.folders.push((part.scope.clone(), folder));
+        if self.folders.len() > MOST_REMEMBERED {
+            self.folders = vec![(Vec::new(), Some(UNSEEN.to_string()))];
+        }
+    }
+
     fn set(&mut self, name: &str, mut values: Vec<String>) {
-        values.truncate(MOST_VARIABLES);
-        let room = self.variables.len() < MOST_VARIABLES || self.variables.contains_key(name);
+        if values.len() > MOST_VALUES {
+            values.truncate(MOST_VALUES);
+            values.push(UNSEEN.to_string());
+        }
         if values.is_empty() {
             values.push(String::new());
         }
-        if room {
+        if self.variables.len() < MOST_REMEMBERED || self.variables.contains_key(name) {
             self.variables.insert(name.to_owned(), values);
+        } else {
+            self.full = true;
         }
     }
 }
 
-/// Two stretches of a word; a word that grows past any path is not known any more.
+/// Whether a command of this name takes `NAME=value` for arguments, and sets them.
+fn declares(name: &str) -> bool {
+    matches!(
+        name,
+        "export" | "declare" | "typeset" | "readonly" | "local"
+    )
+}
+
+/// Two stretches of a word; one that grows past any path is not followed.
 fn joined(begin: &str, value: &str) -> String {
     if begin.len() + value.len() > LONGEST_WORD {
-        UNKNOWN.to_string()
+        UNSEEN.to_string()
     } else {
         format!("{begin}{value}")
     }
 }
 
 fn is_open(part: &str) -> bool {
-    part.contains([ANY, ONE, SET, UNKNOWN])
+    part.contains([ANY, ONE, SET, UNKNOWN, UNSEEN])
 }

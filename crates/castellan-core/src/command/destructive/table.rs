@@ -77,6 +77,26 @@ const REFUSED: &[&str] = &[
     "D=/; rm -rf $D",
     "D=/usr && rm -rf \"$D\"/*",
     "export D=/; rm -rf ${D}",
+    "export D=$HOME; rm -rf \"$D\"",
+    "export A=b D=\"$HOME\"; rm -rf $D",
+    "declare D=~; rm -rf \"$D\"",
+    "declare -x D=$HOME/; rm -rf $D*",
+    "typeset D=${HOME}; rm -rf $D",
+    "readonly D=$HOME/..; rm -rf $D",
+    "f() { local D=$HOME; rm -rf \"$D\"; }; f",
+    "command export D=$HOME; rm -rf $D",
+    "X='a /etc'; export D=$X; rm -rf $D",
+    "X=$HOME; export D=$X/.; rm -rf \"$D\"",
+    "declare -n R=HOME; rm -rf \"$R\"",
+    "D=/us; D+=r; rm -rf $D",
+    "D=/us; export D+=r; rm -rf $D",
+    "unset X; rm -rf \"$X/\"",
+    "unset -v A X; rm -rf $X/*",
+    "f() { local X; rm -rf \"$X/\"; }; f",
+    "D=/; D=/tmp/x true; rm -rf $D",
+    "D=/ bash -c 'rm -rf $D'",
+    "env D=$HOME bash -c 'rm -rf \"$D\"'",
+    "HOME=/tmp/x make; rm -rf $HOME",
     "X='rm -rf /'; $X",
     "C=rm; $C -rf /",
     "for d in /usr /etc; do rm -rf $d; done",
@@ -200,6 +220,9 @@ const REFUSED: &[&str] = &[
     "bash -c 'rm -rf / ('",
     "bash -c \"$X; rm -rf /\"",
     "reboot )",
+    "D=/; rm -rf $D (",
+    "export D=$HOME; rm -rf \"$D\" (",
+    "unset X; rm -rf $X/ (",
 ];
 
 const NOT_REFUSED: &[&str] = &[
@@ -221,6 +244,17 @@ const NOT_REFUSED: &[&str] = &[
     "D=$(mktemp -d); rm -rf \"$D\"",
     "HOME=$(mktemp -d); rm -rf \"$HOME\"",
     "D=/tmp/x; rm -rf $D/*",
+    "export D=/tmp/x; rm -rf \"$D\"/*",
+    "export D; rm -rf \"$D\"/*",
+    "export PATH=$PATH:/usr/local/bin; rm -rf target",
+    "declare -A seen; rm -rf \"$D\"/*",
+    "f() { local D=$(mktemp -d); rm -rf \"$D\"; }; f",
+    "f() { local D; D=$(mktemp -d); rm -rf \"$D/\"; }; f",
+    "local D; read -r D; rm -rf \"$D/\"",
+    "unset X; rm -rf \"$X/tmp/a\"",
+    "unset -f X; rm -rf \"$X/\"",
+    "unset X; printf -v X %s /tmp/a; rm -rf \"$X/\"",
+    "D=/tmp; D+=/x; rm -rf $D/*",
     "cd build && rm -rf *",
     "cd /tmp/x && rm -rf ./*",
     "(cd / && ls); rm -rf out/*",
@@ -329,27 +363,95 @@ const NOT_REFUSED: &[&str] = &[
     "",
 ];
 
+/// What is refused in `text`; what can't be looked through is no answer.
+fn refused(text: &str, homes: &Homes) -> Option<Refusal> {
+    destructive(text, homes).unwrap()
+}
+
 #[test]
 fn what_would_destroy_the_machine_is_refused() {
     let missed: Vec<&&str> = REFUSED
         .iter()
-        .filter(|text| destructive(text, &homes()).is_none())
+        .filter(|text| refused(text, &homes()).is_none())
         .collect();
     assert!(missed.is_empty(), "not refused: {missed:#?}");
+}
+
+/// What stands past each bound, and would be refused before it.
+fn past_a_bound() -> Vec<String> {
+    let many = |count: usize, one: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(one).collect::<Vec<_>>().join(" ")
+    };
+    vec![
+        // More commands than are looked at in a text that can't be read.
+        format!("{}; rm -rf / (", "rm x; ".repeat(20_000)),
+        format!("rm {} / (", "a ".repeat(20_000)),
+        // More words than a pattern is expanded to.
+        format!(
+            "rm -rf {{{},/}}",
+            many(2_000, &|n| format!("a{n}")).replace(' ', ",")
+        ),
+        // More values, and more variables, than are remembered.
+        format!(
+            "for d in {} /usr; do rm -rf $d; done",
+            many(2_000, &|n| format!("a{n}"))
+        ),
+        format!(
+            "{}; D=/; rm -rf $D",
+            many(500, &|n| format!("V{n}=x;")).trim_end_matches(';')
+        ),
+        // A longer word than is followed.
+        format!("D={}/; rm -rf $D{}", "/.".repeat(600), "/..".repeat(400)),
+        // More folders than are remembered.
+        format!("cd /; {} rm -rf *", "(cd a); ".repeat(500)),
+        // A command's own name.
+        format!(
+            "for c in {} rm; do $c -rf /; done",
+            many(2_000, &|n| format!("a{n}"))
+        ),
+    ]
+}
+
+#[test]
+fn what_is_past_a_bound_is_refused_or_said_to_be_unseen() {
+    for text in past_a_bound() {
+        let found = destructive(&text, &homes());
+        let begins: String = text.chars().take(40).collect();
+        assert!(!matches!(found, Ok(None)), "{begins}");
+    }
+}
+
+#[test]
+fn much_that_is_harmless_is_seen_through() {
+    let names = |count: usize| -> String { (0..count).map(|n| format!("name{n} ")).collect() };
+    for text in [
+        format!("rm -f {}", names(3_000)),
+        format!("for f in {}; do rm -f \"$f\"; done", names(500)),
+        format!("echo {{{}}}", names(500).trim().replace(' ', ",")),
+        format!(
+            "cat <<END > x\n{}\nEND",
+            "some words that say nothing\n".repeat(4_000)
+        ),
+        format!("{} (", "some words that say nothing ".repeat(20_000)),
+        "V=1; ".repeat(500) + "rm -rf \"$D\"/x",
+        "cd a; ".repeat(500) + "rm -rf x",
+    ] {
+        assert_eq!(destructive(&text, &homes()), Ok(None), "{text:.40}");
+    }
 }
 
 #[test]
 fn what_only_looks_like_it_is_not_refused() {
     let refused: Vec<(&&str, Refusal)> = NOT_REFUSED
         .iter()
-        .filter_map(|text| Some((text, destructive(text, &homes())?)))
+        .filter_map(|text| Some((text, refused(text, &homes())?)))
         .collect();
     assert!(refused.is_empty(), "refused: {refused:#?}");
 }
 
 #[test]
 fn a_refusal_names_the_part_and_what_it_would_do() {
-    let refusal = destructive("ls; sudo rm -rf /usr && ls", &homes()).unwrap();
+    let refusal = refused("ls; sudo rm -rf /usr && ls", &homes()).unwrap();
     assert_eq!(refusal.part, "sudo rm -rf /usr");
     assert_eq!(
         refusal.to_string(),
@@ -372,15 +474,16 @@ fn text_made_to_be_costly_is_searched_in_bounded_time() {
         "cd a; ".repeat(500),
         "sudo ".repeat(3_000) + "ls",
         "X=\"$X$X\"; ".repeat(100),
+        "for i in a b c d e f g h; do ".to_owned() + &"rm $i$i$i$i$i$i; ".repeat(2_000) + "done",
     ] {
-        drop(destructive(&text, &homes()));
+        std::hint::black_box(destructive(&text, &homes()).is_ok());
     }
 }
 
 #[test]
 fn where_homes_are_not_known_the_system_still_is() {
     let nothing = Homes::default();
-    assert!(destructive("rm -rf /usr", &nothing).is_some());
-    assert!(destructive("rm -rf /home/me", &nothing).is_some());
-    assert!(destructive("rm -rf x", &nothing).is_none());
+    assert!(refused("rm -rf /usr", &nothing).is_some());
+    assert!(refused("rm -rf /home/me", &nothing).is_some());
+    assert!(refused("rm -rf x", &nothing).is_none());
 }
