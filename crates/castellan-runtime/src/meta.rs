@@ -84,7 +84,7 @@ pub(crate) fn answered<R: Serialize>(result: &R) -> Outcome {
     )
 }
 
-fn refused(code: ErrorCode, what: String, next: impl Into<String>) -> Outcome {
+pub(crate) fn refused(code: ErrorCode, what: String, next: impl Into<String>) -> Outcome {
     Outcome::Failed {
         output: String::new(),
         code,
