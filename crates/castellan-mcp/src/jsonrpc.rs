@@ -1,0 +1,156 @@
+//! The envelope of JSON-RPC 2.0: what shape a message has before anybody asks what it means, and
+//! the answers for those that have none.
+
+use rmcp::model::{ProtocolVersion, RequestId};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+/// The JSON could not be read.
+pub(crate) const PARSE_ERROR: i32 = -32700;
+/// The JSON is no message.
+pub(crate) const INVALID_REQUEST: i32 = -32600;
+/// The server can't take this now.
+pub(crate) const BUSY: i32 = -32603;
+
+/// A message that gets an error instead of being served.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wrong {
+    /// The id of the request, where it has one.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) code: i32,
+    pub(crate) message: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(id: Option<RequestId>, code: i32, message: impl Into<String>) -> Self {
+        Self {
+            id,
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// The error as it is sent. Without an id that could be read it has `null`.
+    pub(crate) fn to_json(&self) -> Value {
+        let id = self.id.clone().map_or(Value::Null, RequestId::into_json_value);
+        json!({
+            "jsonrpc": "2.0",
+            "id": id,
+            "error": { "code": self.code, "message": self.message },
+        })
+    }
+}
+
+/// What a message is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Request(RequestId),
+    Notification,
+    Response,
+}
+
+/// Reads JSON.
+///
+/// # Errors
+/// [`Wrong`] where it is none, or nested deeper than anything that means something.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Wrong> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Wrong::new(None, PARSE_ERROR, format!("this is no JSON: {error}")))
+}
+
+/// What `message` is. Parameters that are `null` count as none.
+///
+/// # Errors
+/// [`Wrong`] where it is no message.
+pub(crate) fn shape(message: &mut Value) -> Result<Shape, Wrong> {
+    let wrong = |id, what: &str| Wrong::new(id, INVALID_REQUEST, what);
+    let Value::Object(fields) = message else {
+        return Err(wrong(None, "a message is a JSON object"));
+    };
+    let id = fields.get("id").and_then(|id| RequestId::deserialize(id).ok());
+    if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(wrong(id, "`jsonrpc` must be \"2.0\""));
+    }
+    if !fields.contains_key("method") {
+        let answers = fields.contains_key("result") || fields.contains_key("error");
+        return if answers && fields.contains_key("id") {
+            Ok(Shape::Response)
+        } else {
+            Err(wrong(id, "a message has a `method`, or answers one"))
+        };
+    }
+    if !fields.get("method").is_some_and(Value::is_string) {
+        return Err(wrong(id, "`method` must be a string"));
+    }
+    if fields.get("params").is_some_and(Value::is_null) {
+        fields.shift_remove("params");
+    }
+    match fields.get("params") {
+        None | Some(Value::Object(_) | Value::Array(_)) => {}
+        Some(_) => return Err(wrong(id, "`params` must be an object")),
+    }
+    match (fields.contains_key("id"), id) {
+        (false, _) => Ok(Shape::Notification),
+        (true, Some(id)) => Ok(Shape::Request(id)),
+        (true, None) => Err(wrong(None, "`id` must be a string or an integer")),
+    }
+}
+
+/// Fills in what an `initialize` must have and some clients leave out: the revision, for which the
+/// server proposes its own.
+pub(crate) fn complete_introduction(message: &mut Value) {
+    let params = message.get_mut("params").and_then(Value::as_object_mut);
+    if let Some(params) = params {
+        let newest = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        params
+            .entry("protocolVersion")
+            .or_insert_with(|| newest.as_str().into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(message: Value) -> (i32, Value) {
+        let mut message = message;
+        let wrong = shape(&mut message).unwrap_err().to_json();
+        let code = wrong["error"]["code"].as_i64().unwrap();
+        (i32::try_from(code).unwrap(), wrong["id"].clone())
+    }
+
+    #[test]
+    fn what_is_no_message_is_an_invalid_request_with_its_id_where_it_has_one() {
+        for (message, id) in [
+            (json!(5), Value::Null),
+            (json!([]), Value::Null),
+            (json!({"hello": "world"}), Value::Null),
+            (json!({"jsonrpc": "1.0", "id": 4, "method": "ping"}), json!(4)),
+            (json!({"jsonrpc": "2.0", "id": "a", "method": 7}), json!("a")),
+            (json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": 3}), json!(1)),
+            (json!({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}), Value::Null),
+            (json!({"jsonrpc": "2.0", "id": null, "method": "ping"}), Value::Null),
+            (json!({"jsonrpc": "2.0", "id": {}, "method": "ping"}), Value::Null),
+            (json!({"jsonrpc": "2.0", "id": 9}), json!(9)),
+        ] {
+            assert_eq!(code(message.clone()), (INVALID_REQUEST, id), "{message}");
+        }
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        let of = |message: Value| shape(&mut message.clone()).unwrap();
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": null});
+        assert_eq!(of(request), Shape::Request(RequestId::Number(1)));
+        let notice = json!({"jsonrpc": "2.0", "method": "m"});
+        assert_eq!(of(notice), Shape::Notification);
+        let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+        assert_eq!(of(response), Shape::Response);
+    }
+
+    #[test]
+    fn ten_thousand_brackets_are_no_json_and_no_crash() {
+        let deep = "[".repeat(10_000) + &"]".repeat(10_000);
+        assert_eq!(parse(deep.as_bytes()).unwrap_err().code, PARSE_ERROR);
+    }
+}
