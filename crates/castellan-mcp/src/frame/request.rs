@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use castellan_core::CancelSource;
 use castellan_core::event::LogLevel;
@@ -21,7 +20,8 @@ use super::run::{Done, Run};
 use super::service::Desk;
 use super::{Frame, wire};
 use crate::ask::Ask;
-use crate::provider::{Bearer, Client, Context, Declared, Fault, Object};
+use crate::http::guard::bearer;
+use crate::provider::{Client, Context, Declared, Fault, Object};
 
 /// The key under which a modern result says who sent it.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -70,7 +70,10 @@ impl Desk {
             version: revision,
             protocol: version.to_string(),
             declared: capabilities.as_ref().map_or_else(Declared::default, wire::declared),
-            bearer: parts.map_or_else(|| self.connection.bearer.clone(), bearer),
+            bearer: parts.map_or_else(
+                || self.connection.bearer.clone(),
+                |parts| bearer(&parts.headers),
+            ),
             connection: session.map_or_else(|| Arc::clone(&self.connection.key), Arc::from),
         };
         Ok(Request {
@@ -175,12 +178,4 @@ impl Desk {
 
 pub(super) fn is_modern(version: &ProtocolVersion) -> bool {
     !version.has_initialize()
-}
-
-fn bearer(parts: &Parts) -> Option<Bearer> {
-    let header = parts.headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, secret) = header.split_once(' ')?;
-    scheme
-        .eq_ignore_ascii_case("bearer")
-        .then(|| Bearer::new(secret.trim()))
 }
