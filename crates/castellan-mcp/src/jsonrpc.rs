@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 pub(crate) const PARSE_ERROR: i32 = -32700;
 /// The JSON is no message.
 pub(crate) const INVALID_REQUEST: i32 = -32600;
+/// No such method.
+pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 /// The server can't take this now.
 pub(crate) const BUSY: i32 = -32603;
 
@@ -48,6 +50,20 @@ pub(crate) enum Shape {
     Notification,
     Response,
 }
+
+impl Shape {
+    /// The id, where it is a request.
+    pub(crate) fn id(self) -> Option<RequestId> {
+        match self {
+            Self::Request(id) => Some(id),
+            Self::Notification | Self::Response => None,
+        }
+    }
+}
+
+/// What a client reads that speaks the modern revision and sends `initialize`.
+pub(crate) const NO_INTRODUCTION: &str =
+    "revision 2026-07-28 has no `initialize`: every request says in its _meta what there is to say";
 
 /// Reads JSON.
 ///

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::Frame;
 use super::notes::{Note, Wanted};
 use super::parking::{Binding, Parked};
+use super::request::{Errand, Request};
 use super::run::{Done, Run, Turn};
 use super::wire;
 use crate::ask::{Posed, Unasked};
@@ -38,12 +39,10 @@ pub(super) enum Reply {
 /// How the client of a request is told and asked.
 pub(super) struct Client<'a> {
     pub(super) context: &'a RequestContext<RoleServer>,
-    pub(super) modern: bool,
-    /// Who said it, in log messages.
-    pub(super) logger: &'a str,
+    pub(super) request: &'a Request,
+    pub(super) errand: &'a Errand<'a>,
     pub(super) token: Option<ProgressToken>,
     pub(super) wanted: Wanted,
-    pub(super) binding: Binding,
 }
 
 /// Waits for `run` until it is over or asks a modern client something.
@@ -78,8 +77,8 @@ pub(super) async fn attend(
                 }
                 return Ok(Reply::Done(done?));
             }
-            Turn::Asks(round) if client.modern => {
-                return park(frame, run, named(round), &client.binding);
+            Turn::Asks(round) if client.request.modern => {
+                return park(frame, run, named(round), &client.binding());
             }
             Turn::Asks(round) => {
                 let peer = &client.context.peer;
@@ -96,12 +95,13 @@ pub(super) async fn attend(
 pub(super) async fn resume(
     frame: &Arc<Frame>,
     state: &str,
-    responses: InputResponses,
     client: Client<'_>,
     stop: &CancellationToken,
 ) -> Result<Reply, ErrorData> {
-    let (call, mut parked) = frame.parking.take(state, &client.binding)?;
-    if let Err(wrong) = fitting(&parked, &responses) {
+    let (call, mut parked) = frame.parking.take(state, &client.binding())?;
+    let none = InputResponses::new();
+    let responses = client.errand.responses.as_ref().unwrap_or(&none);
+    if let Err(wrong) = fitting(&parked, responses) {
         // It still waits for a better answer.
         frame.parking.put_back(call, parked);
         frame.sweep_parking();
@@ -109,15 +109,15 @@ pub(super) async fn resume(
     }
     for (key, response) in responses {
         // What was not asked for is no matter.
-        if let Some(posed) = parked.open.remove(&key) {
+        if let Some(posed) = parked.open.remove(key) {
             // A call that no longer wants the answer has dropped its end.
-            drop(posed.answer.send(Ok(response)));
+            drop(posed.answer.send(Ok(response.clone())));
         }
     }
     if parked.open.is_empty() {
         attend(frame, parked.run, client, stop).await
     } else {
-        park(frame, parked.run, parked.open, &client.binding)
+        park(frame, parked.run, parked.open, &client.binding())
     }
 }
 
@@ -216,6 +216,17 @@ fn refused(error: rmcp::ServiceError) -> Unasked {
 }
 
 impl Client<'_> {
+    /// What a state for this request counts for.
+    fn binding(&self) -> Binding {
+        let Errand {
+            method,
+            name,
+            arguments,
+            ..
+        } = self.errand;
+        Binding::new(&self.request.client, method, name, arguments)
+    }
+
     async fn tell(&self, note: Note) {
         let peer = &self.context.peer;
         let sent = match note {
@@ -237,7 +248,7 @@ impl Client<'_> {
                     wire::level(level),
                     Value::String(message),
                 )
-                .with_logger(self.logger);
+                .with_logger(self.errand.name);
                 peer.send_notification(LoggingMessageNotification::new(data).into())
                     .await
             }

@@ -9,6 +9,7 @@ use castellan_core::event::LogLevel;
 use rmcp::RoleServer;
 use rmcp::service::Peer;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::Frame;
 use crate::change::{Change, Interest, Watch};
@@ -25,6 +26,8 @@ pub(crate) struct Connection {
     pub(crate) bearer: Option<Bearer>,
     /// Cancelled when the connection ends, or is about to.
     pub(crate) stop: CancellationToken,
+    /// The work that goes on for it.
+    pub(crate) works: TaskTracker,
     level: Mutex<LogLevel>,
     watch: OnceLock<Watch>,
     introduced: AtomicBool,
@@ -37,6 +40,7 @@ impl Connection {
             key: format!("c-{}", frame.ids.next().simple()).into(),
             bearer,
             stop: frame.stop.child_token(),
+            works: TaskTracker::new(),
             level: Mutex::new(UNASKED_LEVEL),
             watch: OnceLock::new(),
             introduced: AtomicBool::new(false),

@@ -112,6 +112,12 @@ impl Server {
         }
     }
 
+    /// How many calls of modern clients wait for an answer.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.frame.parking.len()
+    }
+
     /// Ends every connection and every call, and waits until what they started is done, at most
     /// `patience`.
     pub async fn shut_down(&self, patience: Duration) {

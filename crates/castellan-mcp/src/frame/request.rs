@@ -15,7 +15,6 @@ use rmcp::service::RequestContext;
 use super::attend::{self, Reply};
 use super::notes::{Notes, Wanted};
 use super::page::{Page, page};
-use super::parking::Binding;
 use super::run::{Done, Run};
 use super::service::Desk;
 use super::{Frame, wire};
@@ -122,31 +121,17 @@ impl Desk {
             progress: token.is_some(),
             level: self.wanted_level(request, context),
         };
-        let Errand {
-            method,
-            name,
-            arguments,
-            state,
-            responses,
-        } = errand;
         let waiting = attend::Client {
             context,
-            modern: request.modern,
-            logger: name,
+            request,
+            errand: &errand,
             token,
             wanted,
-            binding: Binding::new(&request.client, method, name, arguments),
         };
-        match (state, responses) {
-            (Some(state), responses) if request.modern => {
-                let responses = responses.unwrap_or_default();
-                let stop = &self.connection.stop;
-                return attend::resume(&self.frame, &state, responses, waiting, stop).await;
-            }
-            (None, Some(_)) if request.modern => {
-                return Err(Fault::invalid("inputResponses without their requestState").into());
-            }
-            _ => {}
+        let stop = &self.connection.stop;
+        // Answers to what nobody has asked, without a state, count for nothing.
+        if let Some(state) = errand.state.as_deref().filter(|_| request.modern) {
+            return attend::resume(&self.frame, state, waiting, stop).await;
         }
         let notes = Arc::new(Notes::new(wanted));
         let (ask, questions) = Ask::channel(request.client.declared);
@@ -158,8 +143,9 @@ impl Desk {
             ask,
         };
         let work = start(Arc::clone(&self.frame), given);
-        let run = Run::start(&self.frame.tasks, work, questions, notes, cancel);
-        attend::attend(&self.frame, run, waiting, &self.connection.stop).await
+        let (tasks, works) = (&self.frame.tasks, &self.connection.works);
+        let run = Run::start(tasks, works, work, questions, notes, cancel);
+        attend::attend(&self.frame, run, waiting, stop).await
     }
 
     /// What level of messages the client of a request wants: modern ones say so each time.

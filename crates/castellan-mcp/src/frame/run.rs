@@ -51,8 +51,10 @@ pub(crate) struct Run {
 
 impl Run {
     /// Starts `work`, which has been given the other ends of `notes`, `questions` and `cancel`.
+    /// Whoever waits for `works` waits for it.
     pub(crate) fn start(
         tasks: &TaskTracker,
+        works: &TaskTracker,
         work: BoxFuture<'static, Result<Done, Fault>>,
         questions: mpsc::Receiver<Posed>,
         notes: Arc<Notes>,
@@ -60,7 +62,11 @@ impl Run {
     ) -> Self {
         // Large enough that the work never waits for a client to take its turn.
         let (sender, turns) = mpsc::channel(MOST_QUESTIONS + 1);
-        tasks.spawn(drive(work, questions, sender));
+        let counted = works.token();
+        tasks.spawn(async move {
+            drive(work, questions, sender).await;
+            drop(counted);
+        });
         Self {
             notes,
             turns,

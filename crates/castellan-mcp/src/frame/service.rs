@@ -25,6 +25,7 @@ use super::request::{Errand, is_modern};
 use super::run::Done;
 use super::{Frame, wire};
 use crate::change::{Change, Interest};
+use crate::jsonrpc::NO_INTRODUCTION;
 use crate::provider::{Completing, Completion, Fault, Object, ToolCall};
 
 /// How many values a completion may have.
@@ -72,6 +73,9 @@ impl ServerHandler for Desk {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
+        if context.meta.protocol_version().is_some_and(|version| is_modern(&version)) {
+            return Err(Fault::new(Fault::METHOD_NOT_FOUND, NO_INTRODUCTION).into());
+        }
         if !self.connection.introduce() {
             return Err(ErrorData::invalid_request(
                 "this connection is initialized already",

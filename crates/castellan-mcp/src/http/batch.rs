@@ -15,7 +15,7 @@ use rmcp::transport::streamable_http_server::session::{
 use serde_json::Value;
 
 use super::door::{Answered, Door, Refusal, plain};
-use crate::jsonrpc::{self, INVALID_REQUEST, Shape, Wrong};
+use crate::jsonrpc::{self, INVALID_REQUEST, Wrong};
 
 /// Messages of one batch.
 const MOST_MESSAGES: usize = 256;
@@ -78,10 +78,7 @@ fn read(mut message: Value, parts: &Parts) -> Result<ClientJsonRpcMessage, Wrong
     if message.get("method").and_then(Value::as_str) == Some("initialize") {
         return Err(wrong("`initialize` comes alone"));
     }
-    let id = match shape {
-        Shape::Request(id) => Some(id),
-        Shape::Notification | Shape::Response => None,
-    };
+    let id = shape.id();
     let mut message: ClientJsonRpcMessage = serde_json::from_value(message).map_err(|error| {
         Wrong::new(id, INVALID_REQUEST, format!("this can't be read: {error}"))
     })?;

@@ -17,7 +17,9 @@ use super::{Settings, batch};
 use crate::frame::connection::Connection;
 use crate::frame::service::Desk;
 use crate::frame::{Frame, Server};
-use crate::jsonrpc::{self, BUSY, INVALID_REQUEST, Shape, Wrong};
+use crate::jsonrpc::{
+    self, BUSY, INVALID_REQUEST, METHOD_NOT_FOUND, NO_INTRODUCTION, Shape, Wrong,
+};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -99,6 +101,10 @@ impl Door {
         }
         let shape = jsonrpc::shape(&mut message).map_err(Refusal::wrong)?;
         let introduction = message.get("method").and_then(Value::as_str) == Some("initialize");
+        let modern = message.pointer(META_VERSION).is_some();
+        if introduction && modern {
+            return Err(Refusal::no_introduction(shape));
+        }
         let place = if introduction {
             jsonrpc::complete_introduction(&mut message);
             self.begin(&mut parts.headers).await?
@@ -151,13 +157,10 @@ impl Door {
             headers.remove(SESSION);
             return Ok(());
         }
-        let id = match shape {
-            Shape::Request(id) => Some(id),
-            Shape::Notification | Shape::Response => None,
-        };
-        self.session(headers)
-            .map(drop)
-            .map_err(|refusal| Refusal { id, ..refusal })
+        self.session(headers).map(drop).map_err(|refusal| Refusal {
+            id: shape.id(),
+            ..refusal
+        })
     }
 
     /// The session a request names and may use.
@@ -267,6 +270,18 @@ impl Refusal {
         }
     }
 
+    /// The modern revision knows no `initialize`.
+    fn no_introduction(shape: Shape) -> Self {
+        Self {
+            id: shape.id(),
+            code: METHOD_NOT_FOUND,
+            ..Self::new(
+                StatusCode::NOT_FOUND,
+                format!("{NO_INTRODUCTION}; the revisions before it do: {}", spoken()),
+            )
+        }
+    }
+
     fn method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -371,11 +386,17 @@ fn known_version(header: &HeaderValue) -> Result<ProtocolVersion, Refusal> {
     let known = ProtocolVersion::KNOWN_VERSIONS;
     let found = known.iter().find(|known| known.as_str().as_bytes() == header.as_bytes());
     found.cloned().ok_or_else(|| {
-        let spoken: Vec<&str> = known.iter().map(ProtocolVersion::as_str).collect();
-        let spoken = spoken.join(", ");
+        let spoken = spoken();
         Refusal::new(
             StatusCode::BAD_REQUEST,
             format!("the MCP-Protocol-Version header names none of the revisions {spoken}"),
         )
     })
+}
+
+/// The revisions that are spoken here, for people.
+fn spoken() -> String {
+    let known = ProtocolVersion::KNOWN_VERSIONS;
+    let spoken: Vec<&str> = known.iter().map(ProtocolVersion::as_str).collect();
+    spoken.join(", ")
 }

@@ -22,10 +22,10 @@ use pipe::Pipe;
 
 /// How long calls may go on once the client is gone: some clients close their end first and read
 /// the last answers after.
-const FINISHING: Duration = Duration::from_secs(1);
+const FINISHING: Duration = Duration::from_millis(900);
 
-/// How long cancelled calls may take to end after that.
-const ENDING: Duration = Duration::from_millis(700);
+/// How long cancelled calls may take to be given up, and then again to end.
+const ENDING: Duration = Duration::from_millis(400);
 
 /// The standard streams of this process, without a thread behind them where both are pipes.
 ///
@@ -69,5 +69,13 @@ where
         () = patience => tracing::warn!("calls of an MCP client outlived it and were dropped"),
     }
     frame.parking.forget(&connection.key);
+    connection.stop.cancel();
+    connection.works.close();
+    tokio::select! {
+        () = connection.works.wait() => {}
+        () = frame.clock.sleep(ENDING) => {
+            tracing::warn!("work for an MCP client did not end when it was told to");
+        }
+    }
     written.finish(frame).await;
 }
