@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn nobody_answers_at_once() {
-        let asked = Elicitation::ask(&Ask::nobody(), "really?".to_owned(), Value::Null);
+        let nobody = Ask::nobody();
+        let asked = Elicitation::ask(&nobody, "really?".to_owned(), Value::Null);
         assert_eq!(asked.now_or_never(), Some(Elicited::Cancelled));
     }
 

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 pub(crate) const PARSE_ERROR: i32 = -32700;
 /// The JSON is no message.
 pub(crate) const INVALID_REQUEST: i32 = -32600;
+/// The parameters are not what the method takes.
+pub(crate) const INVALID_PARAMS: i32 = -32602;
 /// No such method.
 pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 /// The server can't take this now.
@@ -34,7 +36,10 @@ impl Wrong {
 
     /// The error as it is sent. Without an id that could be read it has `null`.
     pub(crate) fn to_json(&self) -> Value {
-        let id = self.id.clone().map_or(Value::Null, RequestId::into_json_value);
+        let id = self
+            .id
+            .clone()
+            .map_or(Value::Null, RequestId::into_json_value);
         json!({
             "jsonrpc": "2.0",
             "id": id,
@@ -83,7 +88,9 @@ pub(crate) fn shape(message: &mut Value) -> Result<Shape, Wrong> {
     let Value::Object(fields) = message else {
         return Err(wrong(None, "a message is a JSON object"));
     };
-    let id = fields.get("id").and_then(|id| RequestId::deserialize(id).ok());
+    let id = fields
+        .get("id")
+        .and_then(|id| RequestId::deserialize(id).ok());
     if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(wrong(id, "`jsonrpc` must be \"2.0\""));
     }
@@ -95,21 +102,48 @@ pub(crate) fn shape(message: &mut Value) -> Result<Shape, Wrong> {
             Err(wrong(id, "a message has a `method`, or answers one"))
         };
     }
-    if !fields.get("method").is_some_and(Value::is_string) {
+    let Some(method) = fields.get("method").and_then(Value::as_str) else {
         return Err(wrong(id, "`method` must be a string"));
+    };
+    let lists = method.ends_with("/list");
+    if !fields.contains_key("id") {
+        // Nothing is said of a notification that is wrong.
+        if !fields.get("params").is_some_and(Value::is_object) {
+            fields.shift_remove("params");
+        }
+        return Ok(Shape::Notification);
     }
+    let Some(id) = id else {
+        return Err(wrong(None, "`id` must be a string or an integer"));
+    };
     if fields.get("params").is_some_and(Value::is_null) {
         fields.shift_remove("params");
     }
-    match fields.get("params") {
-        None | Some(Value::Object(_) | Value::Array(_)) => {}
-        Some(_) => return Err(wrong(id, "`params` must be an object")),
+    parameters(fields.get("params"), lists)
+        .map_err(|(code, what)| Wrong::new(Some(id.clone()), code, what))?;
+    Ok(Shape::Request(id))
+}
+
+/// What all methods ask of their parameters.
+fn parameters(params: Option<&Value>, lists: bool) -> Result<(), (i32, &'static str)> {
+    let fields = match params {
+        None => return Ok(()),
+        Some(Value::Object(fields)) => fields,
+        Some(Value::Array(_)) => return Err((INVALID_PARAMS, "`params` must be an object")),
+        Some(_) => return Err((INVALID_REQUEST, "`params` must be an object")),
+    };
+    if fields.get("_meta").is_some_and(|meta| !meta.is_object()) {
+        return Err((INVALID_PARAMS, "`_meta` must be an object"));
     }
-    match (fields.contains_key("id"), id) {
-        (false, _) => Ok(Shape::Notification),
-        (true, Some(id)) => Ok(Shape::Request(id)),
-        (true, None) => Err(wrong(None, "`id` must be a string or an integer")),
+    // What is below would take the list from its beginning.
+    if lists
+        && fields
+            .get("cursor")
+            .is_some_and(|cursor| !cursor.is_string())
+    {
+        return Err((INVALID_PARAMS, "`cursor` must be a string"));
     }
+    Ok(())
 }
 
 /// Fills in what an `initialize` must have and some clients leave out: the revision, for which the
@@ -141,12 +175,30 @@ mod tests {
             (json!(5), Value::Null),
             (json!([]), Value::Null),
             (json!({"hello": "world"}), Value::Null),
-            (json!({"jsonrpc": "1.0", "id": 4, "method": "ping"}), json!(4)),
-            (json!({"jsonrpc": "2.0", "id": "a", "method": 7}), json!("a")),
-            (json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": 3}), json!(1)),
-            (json!({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}), Value::Null),
-            (json!({"jsonrpc": "2.0", "id": null, "method": "ping"}), Value::Null),
-            (json!({"jsonrpc": "2.0", "id": {}, "method": "ping"}), Value::Null),
+            (
+                json!({"jsonrpc": "1.0", "id": 4, "method": "ping"}),
+                json!(4),
+            ),
+            (
+                json!({"jsonrpc": "2.0", "id": "a", "method": 7}),
+                json!("a"),
+            ),
+            (
+                json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": 3}),
+                json!(1),
+            ),
+            (
+                json!({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}),
+                Value::Null,
+            ),
+            (
+                json!({"jsonrpc": "2.0", "id": null, "method": "ping"}),
+                Value::Null,
+            ),
+            (
+                json!({"jsonrpc": "2.0", "id": {}, "method": "ping"}),
+                Value::Null,
+            ),
             (json!({"jsonrpc": "2.0", "id": 9}), json!(9)),
         ] {
             assert_eq!(code(message.clone()), (INVALID_REQUEST, id), "{message}");

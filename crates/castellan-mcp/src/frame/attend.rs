@@ -200,9 +200,11 @@ async fn exchange(
             return Err(Unasked::Gone);
         }
     };
-    let response = response.map_err(|_closed| Unasked::Gone)?.map_err(refused)?;
-    let answer = serde_json::to_value(response)
-        .map_err(|error| Unasked::Refused(error.to_string()))?;
+    let response = response
+        .map_err(|_closed| Unasked::Gone)?
+        .map_err(refused)?;
+    let answer =
+        serde_json::to_value(response).map_err(|error| Unasked::Refused(error.to_string()))?;
     wire::answers(&posed.question, &answer).map_err(Unasked::Refused)?;
     Ok(answer)
 }

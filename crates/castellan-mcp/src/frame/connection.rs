@@ -64,7 +64,8 @@ impl Connection {
 
     fn watch(&self, frame: &Frame) -> &Watch {
         let changes = frame.provider.changes();
-        self.watch.get_or_init(|| changes.watch(Interest::default()))
+        self.watch
+            .get_or_init(|| changes.watch(Interest::default()))
     }
 
     /// Watches one more resource for an older client.

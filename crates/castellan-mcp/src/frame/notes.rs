@@ -81,7 +81,9 @@ impl Notes {
             let dropped = std::mem::take(&mut queue.dropped);
             return Some(Note::Log {
                 level: LogLevel::Warning,
-                message: format!("{dropped} messages were dropped: they came faster than they left"),
+                message: format!(
+                    "{dropped} messages were dropped: they came faster than they left"
+                ),
             });
         }
         next

@@ -68,8 +68,7 @@ mod tests {
         for count in [0, 1, 9, 10, 11, 25] {
             let (mut all, mut cursor) = (Vec::new(), None);
             loop {
-                let page =
-                    page("tools/list", names(count), |n| n, cursor.as_deref(), 10).unwrap();
+                let page = page("tools/list", names(count), |n| n, cursor.as_deref(), 10).unwrap();
                 all.extend(page.entries);
                 cursor = page.next;
                 if cursor.is_none() {

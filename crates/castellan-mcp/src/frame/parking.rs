@@ -13,8 +13,8 @@ use rmcp::model::{RequestStateCodec, RequestStateError, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Frame, Limits};
 use super::run::Run;
+use super::{Frame, Limits};
 use crate::ask::Posed;
 use crate::provider::{Client, Fault, Object};
 

@@ -8,7 +8,8 @@ use castellan_core::event::LogLevel;
 use futures::future::BoxFuture;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ErrorData, Implementation, InputResponses, MetaObject, PaginatedRequestParams, ProtocolVersion,
+    CacheScope, ErrorData, Implementation, InputResponses, MetaObject, PaginatedRequestParams,
+    ProtocolVersion,
 };
 use rmcp::service::RequestContext;
 
@@ -68,7 +69,9 @@ impl Desk {
             name,
             version: revision,
             protocol: version.to_string(),
-            declared: capabilities.as_ref().map_or_else(Declared::default, wire::declared),
+            declared: capabilities
+                .as_ref()
+                .map_or_else(Declared::default, wire::declared),
             bearer: parts.map_or_else(
                 || self.connection.bearer.clone(),
                 |parts| bearer(&parts.headers),
@@ -104,8 +107,18 @@ impl Desk {
         Ok(page(list, entries, name, cursor.as_deref(), size)?)
     }
 
-    pub(super) fn freshness(&self) -> Option<u64> {
-        u64::try_from(self.frame.limits.list_freshness.as_millis()).ok()
+    /// How long a modern client may keep a list, in milliseconds.
+    pub(super) fn freshness(&self) -> u64 {
+        u64::try_from(self.frame.limits.list_freshness.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What a modern client may do with a list it was sent.
+    pub(super) fn keeping(&self, request: &Request) -> (Option<u64>, Option<CacheScope>) {
+        let modern = request.modern;
+        (
+            modern.then(|| self.freshness()),
+            modern.then_some(CacheScope::Private),
+        )
     }
 
     /// Runs work that may ask its client something, or takes up what the client comes back to.

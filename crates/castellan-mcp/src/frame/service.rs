@@ -32,7 +32,7 @@ use crate::provider::{Completing, Completion, Fault, Object, ToolCall};
 const MOST_VALUES: usize = 100;
 
 /// How long a modern client may keep what the server said of itself, in terms of lists.
-const DISCOVERY_LASTS: u32 = 10;
+const DISCOVERY_LASTS: u64 = 10;
 
 /// Answers the requests of one connection.
 pub(crate) struct Desk {
@@ -73,7 +73,11 @@ impl ServerHandler for Desk {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        if context.meta.protocol_version().is_some_and(|version| is_modern(&version)) {
+        if context
+            .meta
+            .protocol_version()
+            .is_some_and(|version| is_modern(&version))
+        {
             return Err(Fault::new(Fault::METHOD_NOT_FOUND, NO_INTRODUCTION).into());
         }
         if !self.connection.introduce() {
@@ -99,7 +103,7 @@ impl ServerHandler for Desk {
     ) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         let mut result = DiscoverResult::from_server_info(versions, self.get_info());
-        result.ttl_ms = self.freshness().unwrap_or(0) * u64::from(DISCOVERY_LASTS);
+        result.ttl_ms = self.freshness().saturating_mul(DISCOVERY_LASTS);
         result.cache_scope = CacheScope::Private;
         Ok(result)
     }
@@ -115,8 +119,7 @@ impl ServerHandler for Desk {
         let tools = page.entries.into_iter().map(wire::tool).collect();
         let mut result = ListToolsResult::with_all_items(tools);
         result.next_cursor = page.next;
-        result.ttl_ms = self.freshness();
-        result.cache_scope = Some(CacheScope::Private);
+        (result.ttl_ms, result.cache_scope) = self.keeping(&request);
         self.sign(&request, &mut result.meta);
         Ok(result)
     }
@@ -172,8 +175,7 @@ impl ServerHandler for Desk {
         let prompts = page.entries.into_iter().map(wire::prompt_card).collect();
         let mut result = ListPromptsResult::with_all_items(prompts);
         result.next_cursor = page.next;
-        result.ttl_ms = self.freshness();
-        result.cache_scope = Some(CacheScope::Private);
+        (result.ttl_ms, result.cache_scope) = self.keeping(&request);
         self.sign(&request, &mut result.meta);
         Ok(result)
     }
@@ -224,8 +226,7 @@ impl ServerHandler for Desk {
         let resources = page.entries.into_iter().map(wire::resource).collect();
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = page.next;
-        result.ttl_ms = self.freshness();
-        result.cache_scope = Some(CacheScope::Private);
+        (result.ttl_ms, result.cache_scope) = self.keeping(&request);
         self.sign(&request, &mut result.meta);
         Ok(result)
     }
@@ -242,8 +243,7 @@ impl ServerHandler for Desk {
         let templates = page.entries.into_iter().map(wire::template).collect();
         let mut result = ListResourceTemplatesResult::with_all_items(templates);
         result.next_cursor = page.next;
-        result.ttl_ms = self.freshness();
-        result.cache_scope = Some(CacheScope::Private);
+        (result.ttl_ms, result.cache_scope) = self.keeping(&request);
         self.sign(&request, &mut result.meta);
         Ok(result)
     }
@@ -273,8 +273,9 @@ impl ServerHandler for Desk {
             }
             Reply::Done(Done::Contents(parts)) => {
                 let mut result = wire::reading(parts);
-                result.ttl_ms = Some(0);
-                result.cache_scope = Some(CacheScope::Private);
+                if request.modern {
+                    (result.ttl_ms, result.cache_scope) = (Some(0), Some(CacheScope::Private));
+                }
                 self.sign(&request, &mut result.meta);
                 Ok(result.into())
             }
@@ -360,7 +361,11 @@ impl ServerHandler for Desk {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let watch = self.frame.provider.changes().watch(interest(context.accepted()));
+        let watch = self
+            .frame
+            .provider
+            .changes()
+            .watch(interest(context.accepted()));
         loop {
             let changed = tokio::select! {
                 changed = watch.next() => changed,
@@ -388,7 +393,9 @@ impl ServerHandler for Desk {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let modern = context.protocol_version().is_some_and(|version| is_modern(&version));
+        let modern = context
+            .protocol_version()
+            .is_some_and(|version| is_modern(&version));
         let method = request.method;
         Err(if takes_parameters(&method, modern) {
             Fault::invalid(format!("these are no parameters of {method}")).into()

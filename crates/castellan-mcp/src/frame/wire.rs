@@ -6,9 +6,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use castellan_core::Picture;
 use castellan_core::block::{Block, Content};
 use castellan_core::event::LogLevel;
-use castellan_core::Picture;
 use rmcp::model::{
     CallToolResult, ClientCapabilities, ContentBlock, CreateMessageRequest, ElicitRequest,
     ElicitRequestParams, ErrorCode, ErrorData, GetPromptResult, InputRequest, ListRootsRequest,

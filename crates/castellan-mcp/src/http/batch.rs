@@ -70,7 +70,10 @@ fn wrong(what: &str) -> Wrong {
 
 fn gone(error: super::sessions::SessionError) -> Refusal {
     tracing::debug!(%error, "a session ended under a batch");
-    Refusal::new(StatusCode::NOT_FOUND, "this session is over; send `initialize` again")
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "this session is over; send `initialize` again",
+    )
 }
 
 fn read(mut message: Value, parts: &Parts) -> Result<ClientJsonRpcMessage, Wrong> {
@@ -79,9 +82,8 @@ fn read(mut message: Value, parts: &Parts) -> Result<ClientJsonRpcMessage, Wrong
         return Err(wrong("`initialize` comes alone"));
     }
     let id = shape.id();
-    let mut message: ClientJsonRpcMessage = serde_json::from_value(message).map_err(|error| {
-        Wrong::new(id, INVALID_REQUEST, format!("this can't be read: {error}"))
-    })?;
+    let mut message: ClientJsonRpcMessage = serde_json::from_value(message)
+        .map_err(|error| Wrong::new(id, INVALID_REQUEST, format!("this can't be read: {error}")))?;
     if let JsonRpcMessage::Request(request) = &mut message {
         request.request.extensions_mut().insert(parts.clone());
     }

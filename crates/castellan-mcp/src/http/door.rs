@@ -116,7 +116,9 @@ impl Door {
         let body = Bytes::from(message.to_string());
         parts.headers.insert(CONTENT_TYPE, JSON);
         parts.headers.insert(CONTENT_LENGTH, body.len().into());
-        let response = self.serve(Request::from_parts(parts, Body::from(body))).await;
+        let response = self
+            .serve(Request::from_parts(parts, Body::from(body)))
+            .await;
         drop(place);
         Ok(response)
     }
@@ -195,7 +197,9 @@ impl Door {
         match (version, known.version) {
             (Some(sent), Some(agreed)) if sent != agreed => Err(Refusal::new(
                 StatusCode::BAD_REQUEST,
-                format!("this session speaks {agreed}, the MCP-Protocol-Version header says {sent}"),
+                format!(
+                    "this session speaks {agreed}, the MCP-Protocol-Version header says {sent}"
+                ),
             )),
             _ => Ok(SessionId::from(id)),
         }
@@ -227,10 +231,7 @@ impl Door {
 }
 
 /// Serves one request.
-pub(super) async fn enter(
-    State(door): State<Arc<Door>>,
-    request: Request<Body>,
-) -> Response<Body> {
+pub(super) async fn enter(State(door): State<Arc<Door>>, request: Request<Body>) -> Response<Body> {
     let answered = match *request.method() {
         Method::POST => door.post(request).await,
         Method::GET => door.get(request).await,
@@ -277,7 +278,10 @@ impl Refusal {
             code: METHOD_NOT_FOUND,
             ..Self::new(
                 StatusCode::NOT_FOUND,
-                format!("{NO_INTRODUCTION}; the revisions before it do: {}", spoken()),
+                format!(
+                    "{NO_INTRODUCTION}; the revisions before it do: {}",
+                    spoken()
+                ),
             )
         }
     }
@@ -339,7 +343,9 @@ async fn explained(response: Response<Body>) -> Response<Body> {
 
 /// Sees to it that a request says what it takes and what it is in the words the service looks for.
 fn negotiate(headers: &mut HeaderMap) -> Result<(), Refusal> {
-    let content = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
     let essence = content.and_then(|value| value.split(';').next());
     if !essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json")) {
         return Err(Refusal::new(
@@ -384,7 +390,9 @@ fn is_modern(version: &HeaderValue) -> bool {
 /// A revision that is spoken here.
 fn known_version(header: &HeaderValue) -> Result<ProtocolVersion, Refusal> {
     let known = ProtocolVersion::KNOWN_VERSIONS;
-    let found = known.iter().find(|known| known.as_str().as_bytes() == header.as_bytes());
+    let found = known
+        .iter()
+        .find(|known| known.as_str().as_bytes() == header.as_bytes());
     found.cloned().ok_or_else(|| {
         let spoken = spoken();
         Refusal::new(

@@ -84,10 +84,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<Bearer> {
 
 /// `router` with `guard` before all of it.
 pub fn layer(router: Router, guard: Guard) -> Router {
-    router.layer(axum::middleware::from_fn_with_state(
-        Arc::new(guard),
-        stand,
-    ))
+    router.layer(axum::middleware::from_fn_with_state(Arc::new(guard), stand))
 }
 
 async fn stand(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response<Body> {
@@ -166,7 +163,9 @@ fn matches(known: &str, host: &Authority) -> bool {
         return false;
     };
     known.host().eq_ignore_ascii_case(host.host())
-        && known.port_u16().is_none_or(|port| host.port_u16() == Some(port))
+        && known
+            .port_u16()
+            .is_none_or(|port| host.port_u16() == Some(port))
 }
 
 #[cfg(test)]
@@ -200,7 +199,10 @@ mod tests {
             assert!(!place(&guard, &[("host", host)]), "{host}");
         }
         assert!(!place(&guard, &[]));
-        assert!(!place(&guard, &[("host", "localhost"), ("host", "evil.test")]));
+        assert!(!place(
+            &guard,
+            &[("host", "localhost"), ("host", "evil.test")]
+        ));
     }
 
     #[test]

@@ -60,7 +60,10 @@ pub async fn listen(
         connections.spawn(connection);
     }
     connections.close();
-    if tokio::time::timeout(ENDING, connections.wait()).await.is_err() {
+    if tokio::time::timeout(ENDING, connections.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!("connections did not end in time and were dropped");
     }
     Ok(())

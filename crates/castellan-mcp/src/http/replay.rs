@@ -119,7 +119,10 @@ mod tests {
     fn numbers(record: &Arc<Record>, from: usize) -> Vec<String> {
         let events = record.follow(from).collect::<Vec<_>>();
         let events = events.now_or_never().unwrap();
-        events.into_iter().filter_map(|event| event.event_id).collect()
+        events
+            .into_iter()
+            .filter_map(|event| event.event_id)
+            .collect()
     }
 
     fn kept(count: usize) -> Arc<Record> {

@@ -116,7 +116,9 @@ impl Sessions {
         table
             .sessions
             .iter()
-            .filter(|(_, session)| session.open == 0 && now.saturating_sub(session.used) >= idle_for)
+            .filter(|(_, session)| {
+                session.open == 0 && now.saturating_sub(session.used) >= idle_for
+            })
             .min_by_key(|(_, session)| session.used)
             .map(|(id, _)| Arc::clone(id))
     }
@@ -139,7 +141,10 @@ impl Sessions {
     /// Whether a session may send several messages at once.
     pub(super) fn has_batches(&self, id: &SessionId) -> bool {
         let table = self.table();
-        let version = table.sessions.get(id).and_then(|session| session.version.as_ref());
+        let version = table
+            .sessions
+            .get(id)
+            .and_then(|session| session.version.as_ref());
         version.is_some_and(has_batches)
     }
 

@@ -85,7 +85,10 @@ impl Batches {
         if batch.waits_for > 0 {
             return Ok(None);
         }
-        let answers = self.open.remove(&number).map_or_else(Vec::new, |b| b.answers);
+        let answers = self
+            .open
+            .remove(&number)
+            .map_or_else(Vec::new, |b| b.answers);
         Ok((!answers.is_empty()).then_some(Value::Array(answers)))
     }
 }

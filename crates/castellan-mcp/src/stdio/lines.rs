@@ -130,7 +130,10 @@ mod tests {
 
     #[test]
     fn lines_come_one_by_one_and_the_last_needs_no_end() {
-        assert_eq!(all(b"a\nb\r\n\nc"), [text("a"), text("b\r"), text(""), text("c")]);
+        assert_eq!(
+            all(b"a\nb\r\n\nc"),
+            [text("a"), text("b\r"), text(""), text("c")]
+        );
         assert_eq!(all(b""), []);
     }
 

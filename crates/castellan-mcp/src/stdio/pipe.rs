@@ -175,7 +175,8 @@ impl<R: AsyncRead + Send + Unpin> Pipe<R> {
     }
 
     fn refuse(&mut self, wrong: &Wrong) {
-        self.owed.push_back(wrong.to_json().to_string().into_bytes());
+        self.owed
+            .push_back(wrong.to_json().to_string().into_bytes());
     }
 
     /// What `message` is to be served as, with its id where it is a request; nothing for what is

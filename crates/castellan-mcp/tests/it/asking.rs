@@ -37,7 +37,10 @@ async fn an_older_client_is_sent_the_question() {
         .send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accepted(content)}))
         .await;
     let answer = pipes.next().await;
-    assert!(text(&answer).starts_with("User response: action: accept"), "{answer}");
+    assert!(
+        text(&answer).starts_with("User response: action: accept"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -76,7 +79,10 @@ async fn three_questions_at_once_are_three_requests_to_an_older_client() {
             _ => json!({"role": "assistant", "model": "m",
                 "content": {"type": "text", "text": "hello"}}),
         };
-        asked.push((method, json!({"jsonrpc": "2.0", "id": question["id"], "result": result})));
+        asked.push((
+            method,
+            json!({"jsonrpc": "2.0", "id": question["id"], "result": result}),
+        ));
     }
     for (_, answer) in &asked {
         pipes.send(answer).await;
@@ -84,7 +90,10 @@ async fn three_questions_at_once_are_three_requests_to_an_older_client() {
     assert!(text(&pipes.next().await).contains("file:///r"));
     asked.sort_by(|a, b| a.0.cmp(&b.0));
     let methods: Vec<&str> = asked.iter().map(|(method, _)| method.as_str()).collect();
-    assert_eq!(methods, ["elicitation/create", "roots/list", "sampling/createMessage"]);
+    assert_eq!(
+        methods,
+        ["elicitation/create", "roots/list", "sampling/createMessage"]
+    );
 }
 
 #[tokio::test]
@@ -99,7 +108,10 @@ async fn what_an_older_client_did_not_declare_is_not_asked() {
     assert!(text(&answer).contains("has not declared"), "{answer}");
     let answer = pipes.call(2, "test_missing_capability").await;
     assert_eq!(code(&answer), -32021);
-    assert_eq!(answer["error"]["data"]["requiredCapabilities"], json!({"sampling": {}}));
+    assert_eq!(
+        answer["error"]["data"]["requiredCapabilities"],
+        json!({"sampling": {}})
+    );
 }
 
 #[tokio::test]
@@ -113,7 +125,9 @@ async fn an_older_client_that_answers_nonsense_is_no_accept() {
         let params = json!({"name": "test_elicitation", "arguments": {"message": "Who?"}});
         pipes.send(&request(id, "tools/call", params)).await;
         let question = pipes.next().await;
-        pipes.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result})).await;
+        pipes
+            .send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
+            .await;
         let answer = pipes.next().await;
         assert!(text(&answer).contains("action: error"), "{answer}");
     }
@@ -129,7 +143,10 @@ async fn a_modern_client_is_handed_the_question_and_calls_again() {
     let question = &result["inputRequests"]["user_name"];
     assert_eq!(question["method"], "elicitation/create");
     assert_eq!(question["params"]["message"], "What is your name?");
-    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "fixture");
+    assert_eq!(
+        result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"],
+        "fixture"
+    );
     let responses = json!({"user_name": accepted(json!({"name": "Alice"})), "more": 5});
     let params = retry(name, &asked, responses);
     let answer = web.ask_as("tools/call", params.clone()).await.message();
@@ -143,18 +160,27 @@ async fn a_modern_client_is_handed_the_question_and_calls_again() {
 async fn questions_of_one_step_are_one_round_and_may_be_answered_in_parts() {
     let mut pipes = Pipes::new();
     let name = "test_input_required_result_multiple_inputs";
-    let asked = pipes.ask(request(1, "tools/call", modern(call(name)))).await;
+    let asked = pipes
+        .ask(request(1, "tools/call", modern(call(name))))
+        .await;
     let requests = asked["result"]["inputRequests"].as_object().unwrap();
     assert_eq!(requests.len(), 3);
     let one = json!({"user_name": accepted(json!({"name": "a"}))});
-    let again = pipes.ask(request(2, "tools/call", retry(name, &asked, one))).await;
+    let again = pipes
+        .ask(request(2, "tools/call", retry(name, &asked, one)))
+        .await;
     assert_eq!(again["result"]["resultType"], "input_required");
-    assert_eq!(again["result"]["inputRequests"].as_object().unwrap().len(), 2);
+    assert_eq!(
+        again["result"]["inputRequests"].as_object().unwrap().len(),
+        2
+    );
     let rest = json!({
         "client_roots": {"roots": [{"uri": "file:///r", "name": "r"}]},
         "greeting": {"role": "assistant", "model": "m", "content": {"type": "text", "text": "hi"}},
     });
-    let answer = pipes.ask(request(3, "tools/call", retry(name, &again, rest))).await;
+    let answer = pipes
+        .ask(request(3, "tools/call", retry(name, &again, rest)))
+        .await;
     assert!(text(&answer).contains("file:///r"), "{answer}");
 }
 
@@ -162,13 +188,25 @@ async fn questions_of_one_step_are_one_round_and_may_be_answered_in_parts() {
 async fn a_call_may_ask_again_and_again() {
     let mut pipes = Pipes::new();
     let name = "test_input_required_result_multi_round";
-    let first = pipes.ask(request(1, "tools/call", modern(call(name)))).await;
+    let first = pipes
+        .ask(request(1, "tools/call", modern(call(name))))
+        .await;
     let responses = json!({"step1": accepted(json!({"name": "a"}))});
-    let second = pipes.ask(request(2, "tools/call", retry(name, &first, responses))).await;
-    assert!(second["result"]["inputRequests"]["step2"].is_object(), "{second}");
-    assert_ne!(first["result"]["requestState"], second["result"]["requestState"]);
+    let second = pipes
+        .ask(request(2, "tools/call", retry(name, &first, responses)))
+        .await;
+    assert!(
+        second["result"]["inputRequests"]["step2"].is_object(),
+        "{second}"
+    );
+    assert_ne!(
+        first["result"]["requestState"],
+        second["result"]["requestState"]
+    );
     let responses = json!({"step2": accepted(json!({"color": "red"}))});
-    let answer = pipes.ask(request(3, "tools/call", retry(name, &second, responses))).await;
+    let answer = pipes
+        .ask(request(3, "tools/call", retry(name, &second, responses)))
+        .await;
     assert!(text(&answer).contains("red"), "{answer}");
 }
 
@@ -177,12 +215,17 @@ async fn a_prompt_may_ask_as_well() {
     let web = Web::new().await;
     let name = json!({"name": "test_input_required_result_prompt"});
     let asked = web.ask("prompts/get", name.clone()).await.message();
-    assert!(asked["result"]["inputRequests"]["user_context"].is_object(), "{asked}");
+    assert!(
+        asked["result"]["inputRequests"]["user_context"].is_object(),
+        "{asked}"
+    );
     let mut params = modern(name);
     params["requestState"] = asked["result"]["requestState"].clone();
     params["inputResponses"] = json!({"user_context": accepted(json!({"context": "sea"}))});
     let answer = web.ask_as("prompts/get", params).await.message();
-    let said = answer["result"]["messages"][0]["content"]["text"].as_str().unwrap();
+    let said = answer["result"]["messages"][0]["content"]["text"]
+        .as_str()
+        .unwrap();
     assert!(said.contains("sea"), "{answer}");
 }
 
@@ -204,7 +247,13 @@ async fn a_state_counts_for_its_own_request_only() {
     other_client["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = "else".into();
     let mut nonsense = good.clone();
     nonsense["requestState"] = "".into();
-    for params in [tampered, other_name, other_arguments, other_client, nonsense] {
+    for params in [
+        tampered,
+        other_name,
+        other_arguments,
+        other_client,
+        nonsense,
+    ] {
         let answer = web.ask_as("tools/call", params.clone()).await.message();
         assert_eq!(code(&answer), -32602, "{params}");
     }
@@ -231,7 +280,11 @@ async fn an_answer_that_is_none_leaves_the_question_open() {
     let web = Web::new().await;
     let name = "test_input_required_result_elicitation";
     let asked = web.ask("tools/call", call(name)).await.message();
-    for nonsense in [json!(12345), json!({"action": "yes"}), json!({"action": "accept"})] {
+    for nonsense in [
+        json!(12345),
+        json!({"action": "yes"}),
+        json!({"action": "accept"}),
+    ] {
         let params = retry(name, &asked, json!({"user_name": nonsense}));
         let answer = web.ask_as("tools/call", params).await.message();
         assert_eq!(code(&answer), -32602, "{nonsense}");
@@ -240,7 +293,10 @@ async fn an_answer_that_is_none_leaves_the_question_open() {
     let again = web.ask_as("tools/call", nothing).await.message();
     assert_eq!(again["result"]["resultType"], "input_required");
     let responses = json!({"user_name": {"action": "decline"}});
-    let answer = web.ask_as("tools/call", retry(name, &again, responses)).await.message();
+    let answer = web
+        .ask_as("tools/call", retry(name, &again, responses))
+        .await
+        .message();
     assert_eq!(text(&answer), "Hello, you!");
 }
 
@@ -276,13 +332,23 @@ async fn calls_nobody_comes_back_to_are_given_up() {
     };
     let mut pipes = Pipes::with(limits);
     let name = "test_input_required_result_elicitation";
-    let asked = pipes.ask(request(1, "tools/call", modern(call(name)))).await;
+    let asked = pipes
+        .ask(request(1, "tools/call", modern(call(name))))
+        .await;
     let server = pipes.server.clone();
     until("the end of the call", || server.parked() == 0).await;
     let responses = json!({"user_name": accepted(json!({"name": "a"}))});
-    let answer = pipes.ask(request(2, "tools/call", retry(name, &asked, responses))).await;
+    let answer = pipes
+        .ask(request(2, "tools/call", retry(name, &asked, responses)))
+        .await;
     assert_eq!(code(&answer), -32602);
-    assert!(answer["error"]["message"].as_str().unwrap().contains("call again"), "{answer}");
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("call again"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -295,12 +361,19 @@ async fn calls_that_wait_are_bounded_and_the_oldest_gives_way() {
     let name = "test_input_required_result_elicitation";
     let mut asked = Vec::new();
     for id in 0..5 {
-        asked.push(pipes.ask(request(id, "tools/call", modern(call(name)))).await);
+        asked.push(
+            pipes
+                .ask(request(id, "tools/call", modern(call(name))))
+                .await,
+        );
     }
     assert_eq!(pipes.server.parked(), 3);
     let responses = || json!({"user_name": accepted(json!({"name": "a"}))});
     let late = retry(name, &asked[1], responses());
-    assert_eq!(code(&pipes.ask(request(10, "tools/call", late)).await), -32602);
+    assert_eq!(
+        code(&pipes.ask(request(10, "tools/call", late)).await),
+        -32602
+    );
     let good = retry(name, &asked[2], responses());
     let answer = pipes.ask(request(11, "tools/call", good)).await;
     assert_eq!(text(&answer), "Hello, a!");

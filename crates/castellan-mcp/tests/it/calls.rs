@@ -26,18 +26,33 @@ async fn an_older_client_on_pipes_lists_and_calls() {
 #[tokio::test]
 async fn a_modern_client_on_pipes_needs_no_introduction() {
     let mut pipes = Pipes::new();
-    let discovered = pipes.ask(request(1, "server/discover", modern(json!({})))).await;
+    let discovered = pipes
+        .ask(request(1, "server/discover", modern(json!({}))))
+        .await;
     let versions = &discovered["result"]["supportedVersions"];
-    assert!(versions.as_array().unwrap().contains(&json!("2026-07-28")), "{discovered}");
-    assert_eq!(discovered["result"]["instructions"], "Call whatever you like.");
+    assert!(
+        versions.as_array().unwrap().contains(&json!("2026-07-28")),
+        "{discovered}"
+    );
+    assert_eq!(
+        discovered["result"]["instructions"],
+        "Call whatever you like."
+    );
     let list = pipes.ask(request(2, "tools/list", modern(json!({})))).await;
     assert_eq!(list["result"]["cacheScope"], "private");
     let answer = pipes
-        .ask(request("three", "tools/call", modern(call("test_simple_text"))))
+        .ask(request(
+            "three",
+            "tools/call",
+            modern(call("test_simple_text")),
+        ))
         .await;
     assert_eq!(text(&answer), SIMPLE);
     let meta = &answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
-    assert_eq!(*meta, json!({"name": "fixture", "title": "Fixture", "version": "1.0.0"}));
+    assert_eq!(
+        *meta,
+        json!({"name": "fixture", "title": "Fixture", "version": "1.0.0"})
+    );
 }
 
 #[tokio::test]
@@ -57,7 +72,9 @@ async fn both_eras_are_served_on_one_pipe_each_by_its_own_rules() {
     let answer = pipes.ask(request(4, "ping", modern(json!({})))).await;
     assert_eq!(code(&answer), -32601);
     let level = json!({"level": "error"});
-    let answer = pipes.ask(request(5, "logging/setLevel", modern(level.clone()))).await;
+    let answer = pipes
+        .ask(request(5, "logging/setLevel", modern(level.clone())))
+        .await;
     assert_eq!(code(&answer), -32601);
     let answer = pipes.ask(request(6, "logging/setLevel", level)).await;
     assert_eq!(answer["result"], json!({}));
@@ -70,8 +87,12 @@ async fn the_same_calls_over_http_are_answered_the_same() {
     let list = session.ask("tools/list", json!({})).await.message();
     let modern_list = web.ask("tools/list", json!({})).await.message();
     assert_eq!(list["result"]["tools"], modern_list["result"]["tools"]);
-    for name in ["test_simple_text", "test_multiple_content_types", "structured", "test_error_handling"]
-    {
+    for name in [
+        "test_simple_text",
+        "test_multiple_content_types",
+        "structured",
+        "test_error_handling",
+    ] {
         let old = session.ask("tools/call", call(name)).await.message();
         let new = web.ask("tools/call", call(name)).await.message();
         assert_eq!(old["result"]["content"], new["result"]["content"], "{name}");
@@ -87,7 +108,10 @@ async fn the_same_calls_over_http_are_answered_the_same() {
 async fn a_value_is_sent_as_it_is_and_as_text() {
     let mut pipes = Pipes::legacy().await;
     let answer = pipes.call(1, "structured").await;
-    assert_eq!(answer["result"]["structuredContent"], json!({"b": 1, "a": [true]}));
+    assert_eq!(
+        answer["result"]["structuredContent"],
+        json!({"b": 1, "a": [true]})
+    );
     assert_eq!(text(&answer), r#"{"b":1,"a":[true]}"#);
     assert_eq!(answer["result"]["isError"], false);
 }
@@ -130,7 +154,9 @@ async fn progress_comes_in_order_and_before_the_answer() {
 #[tokio::test]
 async fn messages_are_sent_from_the_level_that_was_asked_for_on() {
     let mut pipes = Pipes::legacy().await;
-    pipes.send(&request(1, "tools/call", call("test_logging_tool"))).await;
+    pipes
+        .send(&request(1, "tools/call", call("test_logging_tool")))
+        .await;
     let note = pipes.next().await;
     assert_eq!(note["method"], "notifications/message");
     assert_eq!(
@@ -140,7 +166,9 @@ async fn messages_are_sent_from_the_level_that_was_asked_for_on() {
     assert_eq!(pipes.next().await["method"], "notifications/message");
     assert_eq!(pipes.next().await["method"], "notifications/message");
     assert_eq!(pipes.next().await["id"], 1);
-    pipes.ask(request(2, "logging/setLevel", json!({"level": "warning"}))).await;
+    pipes
+        .ask(request(2, "logging/setLevel", json!({"level": "warning"})))
+        .await;
     pipes.call(3, "test_logging_tool").await;
     // A modern request asks for itself.
     let mut params = modern(call("test_logging_tool"));
@@ -181,17 +209,31 @@ async fn a_call_that_is_cancelled_stops_and_the_others_go_on() {
     };
     until("both calls", waiting(2)).await;
     for unknown in [json!(99), json!("x"), json!(null), json!({}), json!([1])] {
-        pipes.send(&notice("notifications/cancelled", json!({"requestId": unknown}))).await;
+        pipes
+            .send(&notice(
+                "notifications/cancelled",
+                json!({"requestId": unknown}),
+            ))
+            .await;
     }
     assert_eq!(text(&pipes.call(2, "test_simple_text").await), SIMPLE);
     assert_eq!(fixture.cancelled.load(Ordering::SeqCst), 0);
-    pipes.send(&notice("notifications/cancelled", json!({"requestId": "1"}))).await;
+    pipes
+        .send(&notice(
+            "notifications/cancelled",
+            json!({"requestId": "1"}),
+        ))
+        .await;
     until("one call", waiting(1)).await;
     assert_eq!(fixture.cancelled.load(Ordering::SeqCst), 1);
-    pipes.send(&notice("notifications/cancelled", json!({"requestId": 1}))).await;
+    pipes
+        .send(&notice("notifications/cancelled", json!({"requestId": 1})))
+        .await;
     until("no call", waiting(0)).await;
     // Neither is answered, and what was over before can be cancelled as well.
-    pipes.send(&notice("notifications/cancelled", json!({"requestId": 2}))).await;
+    pipes
+        .send(&notice("notifications/cancelled", json!({"requestId": 2})))
+        .await;
     assert_eq!(text(&pipes.call(3, "test_simple_text").await), SIMPLE);
 }
 
@@ -211,7 +253,10 @@ async fn a_modern_client_that_hangs_up_has_its_call_cancelled() {
     // The answer does not come; giving up on it closes the connection.
     assert!(opening.is_err());
     let fixture = &web.fixture;
-    until("the cancel", || fixture.cancelled.load(Ordering::SeqCst) == 1).await;
+    until("the cancel", || {
+        fixture.cancelled.load(Ordering::SeqCst) == 1
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -38,7 +38,11 @@ async fn foreign_hosts_and_pages_are_refused_whatever_they_ask() {
     }
     assert_eq!(session.ask("ping", json!({})).await.status, StatusCode::OK);
     let (v6, own) = (format!("[::1]:{port}"), format!("http://localhost:{port}"));
-    for headers in [vec![("host", v6.as_str())], vec![("origin", own.as_str())], vec![]] {
+    for headers in [
+        vec![("host", v6.as_str())],
+        vec![("origin", own.as_str())],
+        vec![],
+    ] {
         let answer = web.send(Method::POST, &headers, hello.clone()).await;
         assert_eq!(answer.status, StatusCode::OK, "{headers:?}");
     }
@@ -62,7 +66,8 @@ async fn without_the_secret_nothing_is_served() {
         assert_eq!(answer.headers["www-authenticate"], "Bearer");
         assert_eq!(code(&answer.message()), -32600);
     }
-    web.session_with(LEGACY, &[("authorization", "Bearer s3cret")]).await;
+    web.session_with(LEGACY, &[("authorization", "Bearer s3cret")])
+        .await;
 }
 
 #[tokio::test]
@@ -80,7 +85,9 @@ async fn bodies_that_are_no_message_are_answered_in_json() {
         ("[]", 400, -32600),
         ("5", 400, -32600),
     ] {
-        let answer = web.send(Method::POST, &session.headers(), body.to_owned()).await;
+        let answer = web
+            .send(Method::POST, &session.headers(), body.to_owned())
+            .await;
         assert_eq!(answer.status.as_u16(), status, "{body:.50}");
         assert_eq!(code(&answer.message()), expected, "{body:.50}");
     }
@@ -107,15 +114,23 @@ async fn what_a_request_is_and_takes_has_to_be_said() {
         (with("content-type", "application/json; charset=utf-8"), 200),
         (with("accept", "application/json"), 406),
         (with("accept", "text/html"), 406),
-        (with("accept", "text/event-stream;q=0, application/json"), 406),
+        (
+            with("accept", "text/event-stream;q=0, application/json"),
+            406,
+        ),
         (with("accept", "*/*"), 200),
-        (with("accept", "text/event-stream;q=0.5,application/json"), 200),
+        (
+            with("accept", "text/event-stream;q=0.5,application/json"),
+            200,
+        ),
     ] {
         let answer = web.send(Method::POST, &headers, ping.clone()).await;
         assert_eq!(answer.status.as_u16(), status, "{headers:?}");
         answer.message();
     }
-    let answer = web.send(Method::GET, &with("accept", "application/json"), "").await;
+    let answer = web
+        .send(Method::GET, &with("accept", "application/json"), "")
+        .await;
     assert_eq!(answer.status, StatusCode::NOT_ACCEPTABLE);
     for method in [Method::PUT, Method::PATCH, Method::OPTIONS, Method::HEAD] {
         let answer = web.send(method.clone(), &session.headers(), "").await;
@@ -145,7 +160,9 @@ async fn the_revision_in_the_header_has_to_be_the_one_that_was_agreed_on() {
         answer.message();
     }
     for asked in ["2099-01-01", "1.0", "2026-07-28"] {
-        let answer = web.post(&[], &request(0, "initialize", introduction(asked))).await;
+        let answer = web
+            .post(&[], &request(0, "initialize", introduction(asked)))
+            .await;
         assert_eq!(answer.status, StatusCode::OK);
         assert_eq!(answer.message()["result"]["protocolVersion"], "2025-11-25");
     }
@@ -166,11 +183,25 @@ async fn without_a_session_an_older_client_is_told_how_to_begin() {
         let answer = web.post(&[], &message).await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST);
         let error = answer.message();
-        assert!(error["error"]["message"].as_str().unwrap().contains("initialize"), "{error}");
+        assert!(
+            error["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("initialize"),
+            "{error}"
+        );
     }
-    let answer = web.post(&[], &request(4, "tools/list", json!({}))).await.message();
+    let answer = web
+        .post(&[], &request(4, "tools/list", json!({})))
+        .await
+        .message();
     assert_eq!(answer["id"], 4);
-    let answer = web.post(&[("mcp-session-id", "made-up")], &request(4, "ping", json!({}))).await;
+    let answer = web
+        .post(
+            &[("mcp-session-id", "made-up")],
+            &request(4, "ping", json!({})),
+        )
+        .await;
     assert_eq!(answer.status, StatusCode::NOT_FOUND);
     assert_eq!(answer.message()["id"], 4);
 }
@@ -235,7 +266,11 @@ async fn what_the_modern_revision_has_dropped_is_not_found() {
             let answer = web.ask(method, params).await;
             assert_eq!(answer.status, StatusCode::NOT_FOUND, "{method}");
             let message = answer.message();
-            assert_eq!((code(&message), &message["id"]), (-32601, &json!(7)), "{method}");
+            assert_eq!(
+                (code(&message), &message["id"]),
+                (-32601, &json!(7)),
+                "{method}"
+            );
             assert!(!answer.headers.contains_key("mcp-session-id"));
         }
     }
@@ -246,8 +281,13 @@ async fn what_the_modern_revision_has_dropped_is_not_found() {
     }
     // A session a modern request names by mistake is no matter.
     let mut headers = vec![("mcp-session-id", "made-up")];
-    headers.extend([("mcp-protocol-version", MODERN), ("mcp-method", "tools/list")]);
-    let answer = web.post(&headers, &request(1, "tools/list", modern(json!({})))).await;
+    headers.extend([
+        ("mcp-protocol-version", MODERN),
+        ("mcp-method", "tools/list"),
+    ]);
+    let answer = web
+        .post(&headers, &request(1, "tools/list", modern(json!({}))))
+        .await;
     assert_eq!(answer.status, StatusCode::OK);
 }
 
@@ -261,7 +301,10 @@ async fn notifications_are_accepted_and_not_answered() {
         json!({"jsonrpc": "2.0", "id": 99, "error": {"code": 1, "message": "m"}}),
     ] {
         let answer = session.post(&silent).await;
-        assert_eq!((answer.status, answer.body.as_str()), (StatusCode::ACCEPTED, ""));
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (StatusCode::ACCEPTED, "")
+        );
     }
 }
 
@@ -280,7 +323,9 @@ async fn a_request_that_does_not_arrive_is_not_waited_for() {
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = vec![0; 1024];
-    let read = patiently("an answer", stream.read(&mut answer)).await.unwrap();
+    let read = patiently("an answer", stream.read(&mut answer))
+        .await
+        .unwrap();
     let answer = String::from_utf8_lossy(&answer[..read]);
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
@@ -292,7 +337,9 @@ async fn other_paths_are_not_here() {
     let head = format!("GET /etc/passwd HTTP/1.1\r\nHost: {}\r\n\r\n", web.address);
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut answer = vec![0; 1024];
-    let read = patiently("an answer", stream.read(&mut answer)).await.unwrap();
+    let read = patiently("an answer", stream.read(&mut answer))
+        .await
+        .unwrap();
     assert!(String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 404"));
 }
 

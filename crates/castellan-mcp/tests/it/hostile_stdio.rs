@@ -24,25 +24,64 @@ async fn what_is_no_message_is_answered_and_the_next_good_one_works() {
         (deep.as_str(), -32700, Value::Null),
         (deep_object.as_str(), -32700, Value::Null),
         (r#"{"hello":"world"}"#, -32600, Value::Null),
-        (r#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#, -32600, json!(3)),
+        (
+            r#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#,
+            -32600,
+            json!(3),
+        ),
         (r#"{"id":3,"method":"ping"}"#, -32600, json!(3)),
         (r#"{"jsonrpc":"2.0","id":3}"#, -32600, json!(3)),
         (r#"{"jsonrpc":"2.0","id":3,"method":5}"#, -32600, json!(3)),
-        (r#"{"jsonrpc":"2.0","id":3,"method":"ping","params":"x"}"#, -32600, json!(3)),
-        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, Value::Null),
-        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600, Value::Null),
-        (r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, -32600, Value::Null),
-        (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, -32600, Value::Null),
-        (r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}"#, -32600, Value::Null),
+        (
+            r#"{"jsonrpc":"2.0","id":3,"method":"ping","params":"x"}"#,
+            -32600,
+            json!(3),
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            -32600,
+            Value::Null,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+            -32600,
+            Value::Null,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#,
+            -32600,
+            Value::Null,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#,
+            -32600,
+            Value::Null,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}"#,
+            -32600,
+            Value::Null,
+        ),
         ("[]", -32600, Value::Null),
-        (r#"[{"jsonrpc":"2.0","id":3,"method":"ping"}]"#, -32600, Value::Null),
+        (
+            r#"[{"jsonrpc":"2.0","id":3,"method":"ping"}]"#,
+            -32600,
+            Value::Null,
+        ),
         ("5", -32600, Value::Null),
         ("null", -32600, Value::Null),
     ] {
         pipes.write(format!("{line}\n").as_bytes()).await;
         let answer = pipes.next().await;
-        assert_eq!((code(&answer), &answer["id"]), (expected, &id), "{line:.80}");
-        assert_eq!(pipes.ask(request(9, "ping", json!({}))).await["result"], json!({}));
+        assert_eq!(
+            (code(&answer), &answer["id"]),
+            (expected, &id),
+            "{line:.80}"
+        );
+        assert_eq!(
+            pipes.ask(request(9, "ping", json!({}))).await["result"],
+            json!({})
+        );
     }
     pipes.write(b"\xff\xfe{}\n").await;
     assert_eq!(code(&pipes.next().await), -32700);
@@ -51,7 +90,14 @@ async fn what_is_no_message_is_answered_and_the_next_good_one_works() {
 #[tokio::test]
 async fn ids_come_back_as_they_were_sent() {
     let mut pipes = Pipes::legacy().await;
-    for id in [json!(0), json!(-7), json!(i64::MAX), json!(""), json!("1"), json!("ü\u{0}\"")] {
+    for id in [
+        json!(0),
+        json!(-7),
+        json!(i64::MAX),
+        json!(""),
+        json!("1"),
+        json!("ü\u{0}\""),
+    ] {
         let answer = pipes.ask(request(id.clone(), "ping", json!({}))).await;
         assert_eq!(answer["id"], id);
     }
@@ -67,7 +113,10 @@ async fn a_line_without_end_is_refused_and_the_next_good_one_works() {
     pipes.write(b"\n").await;
     let answer = pipes.next().await;
     assert_eq!((code(&answer), &answer["id"]), (-32600, &Value::Null));
-    assert_eq!(pipes.ask(request(9, "ping", json!({}))).await["result"], json!({}));
+    assert_eq!(
+        pipes.ask(request(9, "ping", json!({}))).await["result"],
+        json!({})
+    );
 }
 
 #[tokio::test]
@@ -79,19 +128,32 @@ async fn unknown_methods_and_wrong_parameters_are_told_apart() {
         ("subscriptions/listen", json!({}), -32601),
         ("tools/call", json!({}), -32602),
         ("tools/call", json!({"name": 5}), -32602),
-        ("tools/call", json!({"name": "echo", "arguments": [1]}), -32602),
-        ("tools/call", json!({"name": "echo", "arguments": "x"}), -32602),
+        (
+            "tools/call",
+            json!({"name": "echo", "arguments": [1]}),
+            -32602,
+        ),
+        (
+            "tools/call",
+            json!({"name": "echo", "arguments": "x"}),
+            -32602,
+        ),
         ("tools/call", json!([]), -32602),
         ("tools/call", json!({"name": "none"}), -32602),
         ("tools/call", json!({"name": "echo", "_meta": 5}), -32602),
         ("tools/list", json!({"cursor": {}}), -32602),
+        ("tools/list", json!({"_meta": "x"}), -32602),
         ("prompts/get", json!({}), -32602),
         ("prompts/get", json!({"name": "none"}), -32602),
         ("resources/read", json!({"uri": 1}), -32602),
         ("resources/read", json!({"uri": "x:none"}), -32002),
         ("resources/subscribe", json!({}), -32602),
         ("logging/setLevel", json!({"level": "loud"}), -32602),
-        ("completion/complete", json!({"ref": {"type": "ref/x"}}), -32602),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/x"}}),
+            -32602,
+        ),
         ("tasks/get", json!({"taskId": "1"}), -32601),
     ] {
         let answer = pipes.ask(request(1, method, params.clone())).await;
@@ -134,13 +196,26 @@ async fn what_needs_no_answer_gets_none() {
 #[tokio::test]
 async fn before_the_introduction_only_a_ping_is_answered() {
     let mut pipes = Pipes::new();
-    pipes.send(&notice("notifications/initialized", json!({}))).await;
-    pipes.send(&notice("notifications/cancelled", json!({"requestId": 1}))).await;
-    assert_eq!(pipes.ask(request(1, "ping", json!({}))).await["result"], json!({}));
+    pipes
+        .send(&notice("notifications/initialized", json!({})))
+        .await;
+    pipes
+        .send(&notice("notifications/cancelled", json!({"requestId": 1})))
+        .await;
+    assert_eq!(
+        pipes.ask(request(1, "ping", json!({}))).await["result"],
+        json!({})
+    );
     for method in ["tools/list", "tools/call", "resources/list"] {
         let answer = pipes.ask(request(2, method, json!({"name": "echo"}))).await;
         assert_eq!(code(&answer), -32602);
-        assert!(answer["error"]["message"].as_str().unwrap().contains("initialize"), "{answer}");
+        assert!(
+            answer["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("initialize"),
+            "{answer}"
+        );
     }
     let hello = super::introduction(super::LEGACY);
     let answer = pipes.ask(request(3, "initialize", hello.clone())).await;
@@ -159,7 +234,9 @@ async fn everything_may_be_sent_at_once() {
     let ready = notice("notifications/initialized", json!({}));
     let list = request(1, "tools/list", json!({}));
     let called = request(2, "tools/call", call("test_simple_text"));
-    pipes.write(format!("{hello}\n{ready}\n{list}\n{called}\n").as_bytes()).await;
+    pipes
+        .write(format!("{hello}\n{ready}\n{list}\n{called}\n").as_bytes())
+        .await;
     pipes.hang_up().await;
     let mut answered = Vec::new();
     for _ in 0..3 {
@@ -168,7 +245,10 @@ async fn everything_may_be_sent_at_once() {
         answered.push(answer["id"].as_i64().unwrap());
     }
     assert_eq!(answered[0], 0);
-    assert_eq!(patiently("the end", pipes.lines.next_line()).await.unwrap(), None);
+    assert_eq!(
+        patiently("the end", pipes.lines.next_line()).await.unwrap(),
+        None
+    );
 }
 
 #[tokio::test]
@@ -199,7 +279,13 @@ async fn every_revision_is_answered_with_one_we_speak() {
     let answer = pipes.ask(request(0, "tools/list", params)).await;
     assert_eq!(code(&answer), -32022);
     assert_eq!(answer["error"]["data"]["requested"], "2099-01-01");
-    assert!(answer["error"]["data"]["supported"].as_array().unwrap().len() >= 4);
+    assert!(
+        answer["error"]["data"]["supported"]
+            .as_array()
+            .unwrap()
+            .len()
+            >= 4
+    );
 }
 
 #[tokio::test]
@@ -257,10 +343,16 @@ async fn batches_are_answered_where_the_revision_has_them() {
     pipes.send(&batch).await;
     let answers = pipes.next().await;
     let answers = answers.as_array().unwrap();
-    let result = |id: i64| answers.iter().any(|a| a["id"] == id && a.get("result").is_some());
+    let result = |id: i64| {
+        answers
+            .iter()
+            .any(|a| a["id"] == id && a.get("result").is_some())
+    };
     assert!(result(1) && result(2), "{answers:?}");
     assert_eq!(answers.len(), 4);
-    pipes.send(&json!([notice("notifications/unknown", json!({}))])).await;
+    pipes
+        .send(&json!([notice("notifications/unknown", json!({}))]))
+        .await;
     pipes.send(&json!([])).await;
     assert_eq!(code(&pipes.next().await), -32600);
     let ping = pipes.ask(request(9, "ping", json!({}))).await;
@@ -281,9 +373,16 @@ async fn a_server_ends_soon_after_its_client_whatever_still_runs() {
         let start = Instant::now();
         pipes.hang_up().await;
         patiently("the end", &mut pipes.served).await.unwrap();
-        assert!(start.elapsed() < SOON + Duration::from_millis(500), "{stuck}");
+        assert!(
+            start.elapsed() < SOON + Duration::from_millis(500),
+            "{stuck}"
+        );
         if stuck == "wait" {
-            assert_eq!(pipes.fixture.cancelled.load(Ordering::SeqCst), 1);
+            assert_eq!(
+                pipes.fixture.cancelled.load(Ordering::SeqCst),
+                1,
+                "work outlived its server"
+            );
         }
     }
 }
@@ -300,7 +399,9 @@ async fn a_server_ends_when_nobody_reads_what_it_says() {
     let hello = request(0, "initialize", super::introduction(super::LEGACY));
     let ready = notice("notifications/initialized", json!({}));
     let wait = request(1, "tools/call", call("wait"));
-    hold.write_all(format!("{hello}\n{ready}\n{wait}\n").as_bytes()).await.unwrap();
+    hold.write_all(format!("{hello}\n{ready}\n{wait}\n").as_bytes())
+        .await
+        .unwrap();
     until("the call", || fixture.waiting.load(Ordering::SeqCst) == 1).await;
     drop(unread);
     fixture.announce(&castellan_mcp::Change::Tools);
@@ -327,6 +428,8 @@ async fn arguments_arrive_as_they_were_sent() {
     let params = json!({"name": "echo", "arguments": arguments});
     let answer = pipes.ask(request(1, "tools/call", params)).await;
     assert_eq!(text(&answer), arguments.to_string());
-    let answer = pipes.ask(request(1, "tools/call", json!({"name": "echo"}))).await;
+    let answer = pipes
+        .ask(request(1, "tools/call", json!({"name": "echo"})))
+        .await;
     assert_eq!(text(&answer), "{}");
 }

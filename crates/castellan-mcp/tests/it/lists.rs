@@ -39,11 +39,19 @@ async fn pages_follow_one_another_to_the_end() {
     let distinct: BTreeSet<&String> = all.iter().collect();
     assert_eq!(distinct.len(), all.len());
     assert_eq!(all.len(), 35);
-    for cursor in [json!("nonsense"), json!("AAAA"), json!("dG9vbHMvbGlzdABub25l")] {
-        let answer = pipes.ask(request(2, "tools/list", json!({"cursor": cursor}))).await;
+    for cursor in [
+        json!("nonsense"),
+        json!("AAAA"),
+        json!("dG9vbHMvbGlzdABub25l"),
+    ] {
+        let answer = pipes
+            .ask(request(2, "tools/list", json!({"cursor": cursor})))
+            .await;
         assert_eq!(code(&answer), -32602, "{cursor}");
     }
-    let answer = pipes.ask(request(3, "tools/list", json!({"cursor": 5}))).await;
+    let answer = pipes
+        .ask(request(3, "tools/list", json!({"cursor": 5})))
+        .await;
     assert_eq!(code(&answer), -32602);
 }
 
@@ -60,9 +68,24 @@ async fn schemas_are_sent_word_for_word() {
     let mut pipes = Pipes::legacy().await;
     let list = pipes.ask(request(1, "tools/list", json!({}))).await;
     let tools = list["result"]["tools"].as_array().unwrap();
-    let tool = tools.iter().find(|tool| tool["name"] == "json_schema_2020_12_tool");
-    let keys: Vec<&String> = tool.unwrap()["inputSchema"].as_object().unwrap().keys().collect();
-    let expected = ["$schema", "type", "$defs", "properties", "allOf", "if", "then", "else"];
+    let tool = tools
+        .iter()
+        .find(|tool| tool["name"] == "json_schema_2020_12_tool");
+    let keys: Vec<&String> = tool.unwrap()["inputSchema"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
+    let expected = [
+        "$schema",
+        "type",
+        "$defs",
+        "properties",
+        "allOf",
+        "if",
+        "then",
+        "else",
+    ];
     assert_eq!(keys[..8], expected);
 }
 
@@ -76,8 +99,14 @@ async fn prompts_are_listed_and_filled_in() {
     let prompt = web.ask("prompts/get", params).await.message();
     let said = &prompt["result"]["messages"][0];
     assert_eq!(said["role"], "user");
-    assert_eq!(said["content"]["text"], "Prompt with arguments: arg1='a', arg2='b'");
-    let answer = web.ask("prompts/get", json!({"name": "none"})).await.message();
+    assert_eq!(
+        said["content"]["text"],
+        "Prompt with arguments: arg1='a', arg2='b'"
+    );
+    let answer = web
+        .ask("prompts/get", json!({"name": "none"}))
+        .await
+        .message();
     assert_eq!(code(&answer), -32602);
 }
 
@@ -86,13 +115,22 @@ async fn resources_are_listed_and_read() {
     let web = Web::new().await;
     let list = web.ask("resources/list", json!({})).await.message();
     assert_eq!(names(&list, "resources"), ["static-text", "static-binary"]);
-    let list = web.ask("resources/templates/list", json!({})).await.message();
-    assert_eq!(list["result"]["resourceTemplates"][0]["uriTemplate"], "test://template/{id}/data");
+    let list = web
+        .ask("resources/templates/list", json!({}))
+        .await
+        .message();
+    assert_eq!(
+        list["result"]["resourceTemplates"][0]["uriTemplate"],
+        "test://template/{id}/data"
+    );
     let params = json!({"uri": "test://static-binary"});
     let read = web.ask("resources/read", params).await.message();
     let contents = &read["result"]["contents"][0];
     assert_eq!(contents["mimeType"], "image/png");
-    assert!(contents["blob"].as_str().unwrap().starts_with("iVBOR"), "{contents}");
+    assert!(
+        contents["blob"].as_str().unwrap().starts_with("iVBOR"),
+        "{contents}"
+    );
     assert_eq!(read["result"]["ttlMs"], 0);
 }
 
@@ -109,8 +147,13 @@ async fn completion_has_at_most_a_hundred_values_and_says_how_many_there_are() {
     let answer = pipes.ask(request(1, "completion/complete", params)).await;
     let completion = &answer["result"]["completion"];
     assert_eq!(completion["values"].as_array().unwrap().len(), 100);
-    assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(150), &json!(true)));
-    let answer = pipes.ask(request(2, "completion/complete", of("unknown"))).await;
+    assert_eq!(
+        (&completion["total"], &completion["hasMore"]),
+        (&json!(150), &json!(true))
+    );
+    let answer = pipes
+        .ask(request(2, "completion/complete", of("unknown")))
+        .await;
     assert_eq!(answer["result"]["completion"]["values"], json!([]));
 }
 
@@ -118,21 +161,34 @@ async fn completion_has_at_most_a_hundred_values_and_says_how_many_there_are() {
 async fn an_older_client_hears_of_changes_and_of_what_it_subscribed_to() {
     let mut pipes = Pipes::legacy().await;
     let watched = json!({"uri": "test://watched"});
-    pipes.ask(request(1, "resources/subscribe", watched.clone())).await;
+    pipes
+        .ask(request(1, "resources/subscribe", watched.clone()))
+        .await;
     let resource = |name: &str| Change::Resource(format!("test://{name}"));
     pipes.fixture.announce(&resource("other"));
     pipes.fixture.announce(&resource("watched"));
     let note = pipes.next().await;
     assert_eq!(note["method"], "notifications/resources/updated");
     assert_eq!(note["params"], watched);
-    pipes.ask(request(2, "resources/unsubscribe", watched)).await;
+    pipes
+        .ask(request(2, "resources/unsubscribe", watched))
+        .await;
     pipes.fixture.announce(&resource("watched"));
     pipes.fixture.announce(&Change::Tools);
-    assert_eq!(pipes.next().await["method"], "notifications/tools/list_changed");
+    assert_eq!(
+        pipes.next().await["method"],
+        "notifications/tools/list_changed"
+    );
     pipes.fixture.announce(&Change::Prompts);
-    assert_eq!(pipes.next().await["method"], "notifications/prompts/list_changed");
+    assert_eq!(
+        pipes.next().await["method"],
+        "notifications/prompts/list_changed"
+    );
     pipes.fixture.announce(&Change::Resources);
-    assert_eq!(pipes.next().await["method"], "notifications/resources/list_changed");
+    assert_eq!(
+        pipes.next().await["method"],
+        "notifications/resources/list_changed"
+    );
 }
 
 #[tokio::test]
@@ -173,15 +229,18 @@ async fn a_modern_client_hears_what_it_listens_for_and_nothing_else() {
     let first = stream.next().await.unwrap().message;
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["notifications"], filter);
-    let id = |note: &Value| note["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
+    let id =
+        |note: &Value| note["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
     assert_eq!(id(&first), "sub");
     web.fixture.announce(&Change::Prompts);
-    web.fixture.announce(&Change::Resource("test://other".to_owned()));
+    web.fixture
+        .announce(&Change::Resource("test://other".to_owned()));
     web.fixture.announce(&Change::Tools);
     let note = stream.next().await.unwrap().message;
     assert_eq!(note["method"], "notifications/tools/list_changed");
     assert_eq!(id(&note), "sub");
-    web.fixture.announce(&Change::Resource("test://watched".to_owned()));
+    web.fixture
+        .announce(&Change::Resource("test://watched".to_owned()));
     let note = stream.next().await.unwrap().message;
     assert_eq!(note["method"], "notifications/resources/updated");
     assert_eq!(note["params"]["uri"], "test://watched");
@@ -192,12 +251,22 @@ async fn a_modern_client_hears_what_it_listens_for_and_nothing_else() {
 async fn a_modern_client_on_pipes_listens_until_it_cancels() {
     let mut pipes = Pipes::new();
     let filter = json!({"notifications": {"promptsListChanged": true}});
-    pipes.send(&request(1, "subscriptions/listen", modern(filter))).await;
-    assert_eq!(pipes.next().await["method"], "notifications/subscriptions/acknowledged");
+    pipes
+        .send(&request(1, "subscriptions/listen", modern(filter)))
+        .await;
+    assert_eq!(
+        pipes.next().await["method"],
+        "notifications/subscriptions/acknowledged"
+    );
     pipes.fixture.announce(&Change::Prompts);
-    assert_eq!(pipes.next().await["method"], "notifications/prompts/list_changed");
+    assert_eq!(
+        pipes.next().await["method"],
+        "notifications/prompts/list_changed"
+    );
     let params = json!({"requestId": 1});
-    pipes.send(&super::notice("notifications/cancelled", params)).await;
+    pipes
+        .send(&super::notice("notifications/cancelled", params))
+        .await;
     let answer = pipes.ask(request(2, "tools/list", modern(json!({})))).await;
     assert!(answer["result"]["tools"].is_array());
     pipes.fixture.announce(&Change::Prompts);

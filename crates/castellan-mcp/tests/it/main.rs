@@ -76,7 +76,10 @@ fn introduction(version: &str) -> Value {
 
 /// `params` with what a modern request has to carry.
 fn modern(params: Value) -> Value {
-    with_capabilities(params, json!({"elicitation": {}, "sampling": {}, "roots": {}}))
+    with_capabilities(
+        params,
+        json!({"elicitation": {}, "sampling": {}, "roots": {}}),
+    )
 }
 
 fn with_capabilities(mut params: Value, capabilities: Value) -> Value {

@@ -35,7 +35,8 @@ impl Pipes {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let (reader, writer) = tokio::io::split(theirs);
         let serving = server.clone();
-        let served = tokio::spawn(async move { stdio::serve(&serving, reader, writer, None).await });
+        let served =
+            tokio::spawn(async move { stdio::serve(&serving, reader, writer, None).await });
         let (reader, writer) = tokio::io::split(ours);
         Self {
             lines: BufReader::new(reader).lines(),
@@ -54,9 +55,12 @@ impl Pipes {
     }
 
     pub(crate) async fn introduce(&mut self, version: &str) {
-        let answer = self.ask(request(0, "initialize", introduction(version))).await;
+        let answer = self
+            .ask(request(0, "initialize", introduction(version)))
+            .await;
         assert_eq!(answer["result"]["protocolVersion"], version);
-        self.send(&notice("notifications/initialized", json!({}))).await;
+        self.send(&notice("notifications/initialized", json!({})))
+            .await;
     }
 
     pub(crate) async fn legacy() -> Self {

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use castellan_mcp::http::{Admission, Guard, Settings};
 use castellan_mcp::Change;
+use castellan_mcp::http::{Admission, Guard, Settings};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -21,7 +21,12 @@ async fn a_session_that_is_over_is_not_found() {
         let body = request(1, "tools/list", json!({})).to_string();
         let answer = web.send(method.clone(), &session.headers(), body).await;
         assert_eq!(answer.status, StatusCode::NOT_FOUND, "{method}");
-        assert!(answer.message()["error"]["message"].as_str().unwrap().contains("initialize"));
+        assert!(
+            answer.message()["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("initialize")
+        );
     }
     // The way to a new one is open even with the old name.
     let hello = request(0, "initialize", introduction(LEGACY));
@@ -52,7 +57,10 @@ async fn an_idle_session_ends_and_one_with_an_open_stream_does_not() {
     web.fixture.announce(&Change::Tools);
     let note = stream.next().await.unwrap().message;
     assert_eq!(note["method"], "notifications/tools/list_changed");
-    assert_eq!(open.ask("ping", json!({})).await.message()["result"], json!({}));
+    assert_eq!(
+        open.ask("ping", json!({})).await.message()["result"],
+        json!({})
+    );
 }
 
 #[tokio::test]
@@ -66,14 +74,19 @@ async fn sessions_are_bounded_and_the_rest_is_told_to_come_back() {
     web.session().await;
     web.session().await;
     for _ in 0..50 {
-        let answer = web.post(&[], &request(0, "initialize", introduction(LEGACY))).await;
+        let answer = web
+            .post(&[], &request(0, "initialize", introduction(LEGACY)))
+            .await;
         assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(answer.headers.contains_key("retry-after"));
         assert_eq!(code(&answer.message()), -32603);
     }
     // Those that have one go on, modern clients need none, and one that ends makes room.
     assert_eq!(first.ask("ping", json!({})).await.status, StatusCode::OK);
-    assert_eq!(web.ask("tools/list", json!({})).await.status, StatusCode::OK);
+    assert_eq!(
+        web.ask("tools/list", json!({})).await.status,
+        StatusCode::OK
+    );
     web.send(Method::DELETE, &first.headers(), "").await;
     web.session().await;
 }
@@ -90,7 +103,10 @@ async fn where_all_are_taken_the_one_that_has_been_idle_longest_gives_way() {
     let second = web.session().await;
     first.ask("ping", json!({})).await;
     let third = web.session().await;
-    assert_eq!(second.ask("ping", json!({})).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(
+        second.ask("ping", json!({})).await.status,
+        StatusCode::NOT_FOUND
+    );
     assert_eq!(first.ask("ping", json!({})).await.status, StatusCode::OK);
     assert_eq!(third.ask("ping", json!({})).await.status, StatusCode::OK);
 }
@@ -107,7 +123,10 @@ async fn a_thousand_abandoned_sessions_leave_nothing_behind() {
     for _ in 0..1_000 {
         assert_eq!(web.post(&[], &hello).await.status, StatusCode::OK);
     }
-    assert_eq!(web.ask("tools/list", json!({})).await.status, StatusCode::OK);
+    assert_eq!(
+        web.ask("tools/list", json!({})).await.status,
+        StatusCode::OK
+    );
 }
 
 #[tokio::test]
@@ -122,7 +141,9 @@ async fn a_session_belongs_to_the_secret_it_was_begun_with() {
         ..Settings::default()
     })
     .await;
-    let session = web.session_with(LEGACY, &[("authorization", "Bearer one")]).await;
+    let session = web
+        .session_with(LEGACY, &[("authorization", "Bearer one")])
+        .await;
     assert_eq!(session.ask("ping", json!({})).await.status, StatusCode::OK);
     let stolen = [
         ("mcp-session-id", session.id.as_str()),
@@ -151,13 +172,19 @@ async fn a_lost_stream_is_taken_up_where_it_was() {
     let seen = first.id;
     // While it runs, and again after it is over.
     for _ in 0..2 {
-        let mut stream = session.stream(Method::GET, &[("last-event-id", &seen)], "").await;
+        let mut stream = session
+            .stream(Method::GET, &[("last-event-id", &seen)], "")
+            .await;
         let mut rest = Vec::new();
         while let Some(event) = stream.next().await {
             rest.push(event.message);
         }
         let progress: Vec<&Value> = rest.iter().map(|m| &m["params"]["progress"]).collect();
-        assert_eq!(progress, [&json!(50.0), &json!(100.0), &Value::Null], "{rest:?}");
+        assert_eq!(
+            progress,
+            [&json!(50.0), &json!(100.0), &Value::Null],
+            "{rest:?}"
+        );
         assert_eq!(text(&rest[2]), "done");
     }
 }
@@ -171,10 +198,14 @@ async fn the_stream_of_another_session_is_not_to_be_had() {
     let event = stream.next().await.unwrap();
     let position = event.id.split_once('/').unwrap().1;
     let from_start = format!("0/{position}");
-    let mut theirs = other.stream(Method::GET, &[("last-event-id", &from_start)], "").await;
+    let mut theirs = other
+        .stream(Method::GET, &[("last-event-id", &from_start)], "")
+        .await;
     assert_eq!(theirs.next().await, None);
     for nonsense in ["x", "9/9", "0/", "/", "999999999999999999999/1"] {
-        let mut stream = one.stream(Method::GET, &[("last-event-id", nonsense)], "").await;
+        let mut stream = one
+            .stream(Method::GET, &[("last-event-id", nonsense)], "")
+            .await;
         assert_eq!(stream.next().await, None, "{nonsense}");
     }
 }
@@ -205,7 +236,10 @@ async fn losing_the_stream_does_not_cancel_an_older_clients_call_and_cancelling_
     assert_eq!(fixture.cancelled.load(Ordering::SeqCst), 0);
     let cancel = super::notice("notifications/cancelled", json!({"requestId": 5}));
     assert_eq!(session.post(&cancel).await.status, StatusCode::ACCEPTED);
-    until("the cancel", || fixture.cancelled.load(Ordering::SeqCst) == 1).await;
+    until("the cancel", || {
+        fixture.cancelled.load(Ordering::SeqCst) == 1
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -217,7 +251,10 @@ async fn the_end_of_a_session_is_the_end_of_its_calls() {
     let fixture = &web.fixture;
     until("the call", || fixture.waiting.load(Ordering::SeqCst) == 1).await;
     web.send(Method::DELETE, &session.headers(), "").await;
-    until("the cancel", || fixture.cancelled.load(Ordering::SeqCst) == 1).await;
+    until("the cancel", || {
+        fixture.cancelled.load(Ordering::SeqCst) == 1
+    })
+    .await;
 }
 
 #[tokio::test]

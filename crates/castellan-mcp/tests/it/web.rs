@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use castellan_mcp::Limits;
 use castellan_mcp::http::{Settings, listen, router};
-use castellan_mcp::{Limits, Server};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
@@ -21,7 +21,6 @@ use super::{LEGACY, MODERN, introduction, notice, patiently, request, server};
 pub(crate) struct Web {
     pub(crate) address: SocketAddr,
     pub(crate) fixture: Arc<Fixture>,
-    pub(crate) server: Server,
     stop: CancellationToken,
 }
 
@@ -74,7 +73,6 @@ impl Web {
         Self {
             address,
             fixture,
-            server,
             stop,
         }
     }
@@ -107,7 +105,9 @@ impl Web {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into())).unwrap();
-        patiently("an answer", sender.send_request(request)).await.unwrap()
+        patiently("an answer", sender.send_request(request))
+            .await
+            .unwrap()
     }
 
     /// The same, with the whole answer.
@@ -163,14 +163,22 @@ impl Web {
         let answer = self.post(headers, &hello).await;
         assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
         assert_eq!(answer.message()["result"]["protocolVersion"], version);
-        let id = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
+        let id = answer.headers["mcp-session-id"]
+            .to_str()
+            .unwrap()
+            .to_owned();
         let session = Session {
             web: self,
             id,
             version,
-            more: headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            more: headers
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
         };
-        let ready = session.post(&notice("notifications/initialized", json!({}))).await;
+        let ready = session
+            .post(&notice("notifications/initialized", json!({})))
+            .await;
         assert_eq!(ready.status, StatusCode::ACCEPTED, "{ready:?}");
         session
     }
@@ -190,7 +198,11 @@ impl Session<'_> {
             ("mcp-session-id", self.id.as_str()),
             ("mcp-protocol-version", self.version),
         ];
-        headers.extend(self.more.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        headers.extend(
+            self.more
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str())),
+        );
         headers
     }
 
