@@ -171,9 +171,20 @@ impl ToolSpec {
 
 /// The JSON Schema of a parameter struct, without what only names the Rust type.
 fn parameter_schema<P: JsonSchema>() -> Value {
+    schema::<P>(schemars::generate::Contract::Deserialize)
+}
+
+/// The JSON Schema of what a tool answers with, for [`ToolSpec::output_schema`].
+#[must_use]
+pub fn result_schema<R: JsonSchema>() -> Value {
+    schema::<R>(schemars::generate::Contract::Serialize)
+}
+
+fn schema<P: JsonSchema>(contract: schemars::generate::Contract) -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
+        settings.contract = contract;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<P>();
     schema.remove("title");
