@@ -8,7 +8,7 @@ use std::sync::Arc;
 use castellan_core::caller::Surface;
 use castellan_core::tool::{
     CallContext, DefaultDecision, Effect, Inspection, Report, SessionView, Typed, TypedTool,
-    schema_of,
+    result_schema,
 };
 use castellan_core::{ErrorCode, Outcome, Tool, ToolSpec};
 use castellan_store::{LateStore, Tx, audit, sessions};
@@ -280,7 +280,7 @@ fn spec<R: JsonSchema>(name: &str, domain: &str, summary: &str, description: &st
     spec.effects = vec![Effect::ReadOnly];
     spec.surfaces = vec![Surface::Mcp, Surface::Episode];
     spec.default = DefaultDecision::Allow;
-    spec.output_schema = Some(schema_of::<R>());
+    spec.output_schema = Some(result_schema::<R>());
     spec
 }
 

@@ -131,9 +131,8 @@ impl Source for Shelved {
                         "the present genome".to_owned(),
                         current,
                     )];
-                    let Ok(store) = self.store.get() else { return all };
                     // What can't be read now is missing from the list, and reading it says why.
-                    if let Ok(log) = genome::history::log(store, SHOWN).await {
+                    if let Ok(log) = genome::history::log(&self.store, SHOWN).await {
                         all.extend(log.versions.rows.iter().map(|row| {
                             let version = row.version;
                             entry(
@@ -165,10 +164,7 @@ impl Source for Shelved {
     ) -> BoxFuture<'a, Result<Option<Text>, Outcome>> {
         async move {
             let uri = format!("{}://{name}", self.scheme());
-            let store = self.store.get().map_err(|error| {
-                Outcome::failed(format!("the database is not open: {error}"), "try again")
-            })?;
-            resource::read(store, &uri).await.transpose().map(|text| {
+            resource::read(&self.store, &uri).await.transpose().map(|text| {
                 text.map(|text| Text {
                     media_type: JSON.to_owned(),
                     text,
