@@ -20,7 +20,9 @@ use serde::Deserialize;
 use crate::blocking;
 use crate::file::diff::Unified;
 use crate::file::text::{Binary, Splice, Text, pieces};
-use crate::file::{self, Closed, Identity, Place, Spelling, explain, shown, spec};
+use crate::file::{
+    self, Closed, HASHED_UP_TO, Identity, Opened, Place, Spelling, explain, shown, spec,
+};
 use change::{Change, Request};
 use locate::Which;
 
@@ -30,6 +32,8 @@ const LARGEST: u64 = 256 * 1024 * 1024;
 const SHOWN: usize = 64 * 1024;
 /// More places than this are located again instead of being kept while a call waits.
 const KEPT: usize = 10_000;
+/// Bytes of a file that are kept while a call waits, where that spares reading them again.
+const HELD: usize = 64 * 1024 * 1024;
 
 /// The arguments of `edit_file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -141,7 +145,17 @@ pub struct Plan {
     target: PathBuf,
     before: FileMark,
     /// What it makes of just these bytes.
-    prepared: Option<(Vec<Splice>, Shown)>,
+    prepared: Option<Prepared>,
+}
+
+/// A change that is only to be made.
+#[derive(Debug)]
+struct Prepared {
+    splices: Vec<Splice>,
+    shown: Shown,
+    /// All bytes of a file that is known by its identity and not too large. One that is known by
+    /// its content is read again anyway.
+    held: Option<Vec<u8>>,
 }
 
 /// What the answer says of the change.
@@ -214,7 +228,7 @@ impl TypedTool for EditFile {
                 bytes,
                 mark: before,
                 ..
-            } = load(&target)?;
+            } = load(&target, open(&target)?)?;
             let Some(known) = seen.get(&target) else {
                 // What can't be edited needs no reading first.
                 decode(&target, bytes)?;
@@ -280,7 +294,13 @@ fn inspection(
             notes,
             diff,
         };
-        (splices, shown)
+        let is_held = before.size > HASHED_UP_TO && before.size <= HELD as u64;
+        let held = if is_held { text.into_bytes() } else { None };
+        Prepared {
+            splices,
+            shown,
+            held,
+        }
     });
     let plan = Plan {
         target,
@@ -305,9 +325,13 @@ struct Loaded {
     identity: Identity,
 }
 
-fn load(target: &Path) -> Result<Loaded, Outcome> {
-    let mut opened = file::open_resolved(target)?;
+fn open(target: &Path) -> Result<Opened, Outcome> {
+    let opened = file::open_resolved(target)?;
     file::require_writable(target, &opened.metadata)?;
+    Ok(opened)
+}
+
+fn load(target: &Path, mut opened: Opened) -> Result<Loaded, Outcome> {
     let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
         .map_err(|error| explain(target, &error))?;
     let Some((bytes, mark)) = loaded else {
@@ -348,18 +372,32 @@ fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), O
 }
 
 fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
-    let target = plan.target;
-    let loaded = load(&target)?;
+    let Plan {
+        target,
+        before,
+        mut prepared,
+    } = plan;
+    let mut opened = open(&target)?;
+    let held = prepared.as_mut().and_then(|prepared| prepared.held.take());
+    let loaded = match held {
+        // What is known by its identity is compared without being read.
+        Some(bytes) if mark(&target, &mut opened)? == before => Loaded {
+            bytes,
+            mark: before.clone(),
+            identity: Identity::of(&opened.metadata),
+        },
+        _ => load(&target, opened)?,
+    };
     // An earlier call of the same batch may have written it.
-    if loaded.mark != plan.before && !left.has(&target, &loaded.mark) {
+    if loaded.mark != before && !left.has(&target, &loaded.mark) {
         let what = format!(
             "{} changed while the call waited; nothing was written",
             shown(&target)
         );
         return Err(Outcome::failed(what, "read it again and decide anew"));
     }
-    let (mark, shown) = match plan.prepared {
-        Some((splices, shown)) if loaded.mark == plan.before => {
+    let (mark, shown) = match prepared {
+        Some(Prepared { splices, shown, .. }) if loaded.mark == before => {
             let content = pieces(&loaded.bytes, &splices);
             let mark = file::replace(&target, &content, Some(&loaded.identity))?;
             (mark, shown)
@@ -385,6 +423,11 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
         pictures: Vec::new(),
         session: vec![SessionEffect::FileSeen { path: target, mark }],
     })
+}
+
+fn mark(target: &Path, opened: &mut Opened) -> Result<FileMark, Outcome> {
+    let mark = file::mark(&mut opened.file, &opened.metadata);
+    Ok(mark.map_err(|error| explain(target, &error))?)
 }
 
 fn answer(target: &Path, change: &Shown) -> String {
