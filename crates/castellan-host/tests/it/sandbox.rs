@@ -569,6 +569,27 @@ async fn a_bubblewrap_that_fails_hangs_or_lies_is_passed_over_and_said() {
     }
 }
 
+/// Its programs complain while it speaks, and the machine is busy: neither says anything about the
+/// rung.
+#[tokio::test]
+async fn thirty_trials_at_once_find_the_same_rung() {
+    for (wanted, script) in [("bubblewrap", None), ("Landlock", Some(FAILS))] {
+        let first = Rig::new(Network::Allow, script).await.sandbox;
+        if !first.name().starts_with(wanted) {
+            println!(
+                "SKIPPED: {wanted} does not work here: {:?}",
+                first.passed_over()
+            );
+            continue;
+        }
+        let trials = (0..30).map(|_| Rig::new(Network::Allow, script));
+        for rig in futures::future::join_all(trials).await {
+            let sandbox = rig.sandbox;
+            assert_eq!(sandbox.rung(), first.rung(), "{:?}", sandbox.passed_over());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_sandbox_in_a_sandbox_says_what_works_there() {
     for rig in rigs(Network::Allow).await {
