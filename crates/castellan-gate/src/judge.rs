@@ -321,7 +321,11 @@ impl Desk<'_> {
             name: prepared.tool.spec().name.clone(),
             header: prepared.inspection.header.clone(),
             label: prepared.inspection.label.clone(),
-            preview: prepared.inspection.preview.clone(),
+            preview: prepared
+                .inspection
+                .preview
+                .clone()
+                .redacted(&self.gate.redaction),
             reason: verdict.reason.clone(),
             grants: self.offers(prepared, verdict),
         }

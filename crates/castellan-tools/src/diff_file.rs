@@ -1,6 +1,5 @@
 //! `diff_file`: a unified diff of two files, or of a file and a given text.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking;
-use crate::file::diff::{self, CONTEXT, Region, Style};
+use crate::file::compare;
+use crate::file::diff::CONTEXT;
 use crate::file::text::{Binary, Text};
 use crate::file::{self, Closed, Place, Spelling, explain, shown, spec};
 
@@ -205,42 +205,8 @@ fn compare(params: &Params, plan: &Plan, limit: usize) -> Result<Report, Outcome
         }
         (None, content) => given(content.clone().unwrap_or_default())?,
     };
-    let same_encoding = old.text.encoding() == new.text.encoding();
-    // Where both are in the same bytes, these are compared; otherwise the characters.
-    let common = |side: &Side| -> Vec<u8> {
-        side.text
-            .show(side.text.content())
-            .into_owned()
-            .into_bytes()
-    };
-    let (a, b) = if same_encoding {
-        (
-            Cow::Borrowed(old.text.content()),
-            Cow::Borrowed(new.text.content()),
-        )
-    } else {
-        (Cow::Owned(common(&old)), Cow::Owned(common(&new)))
-    };
-    let encoding = |side: &Side| {
-        if same_encoding {
-            side.text.encoding()
-        } else {
-            file::text::Encoding::Utf8
-        }
-    };
-    let style = Style {
-        context: params.context().unwrap_or(CONTEXT),
-        limit: limit.saturating_sub(AROUND),
-        old: encoding(&old),
-        new: encoding(&new),
-    };
-    let region = Region {
-        old_line: 0,
-        new_line: 0,
-        old: &a,
-        new: Cow::Borrowed(&*b),
-    };
-    let diff = diff::unified([region], style);
+    let context = params.context().unwrap_or(CONTEXT);
+    let diff = compare::unified(&old.text, &new.text, context, limit.saturating_sub(AROUND));
     let notes = notes(&old, &new, plan.new.is_some());
     let mut output = if diff.text.is_empty() {
         same(&old, &new, notes.is_empty())
@@ -291,39 +257,10 @@ fn same(old: &Side, new: &Side, wholly: bool) -> String {
 
 /// Differences that are not of the text. A given text has none of its own.
 fn notes(old: &Side, new: &Side, two_files: bool) -> Vec<String> {
-    let mut notes = Vec::new();
     if two_files {
-        let (a, b) = (old.text.line_ends(), new.text.line_ends());
-        if a != b {
-            notes.push(format!(
-                "line ends: {} before, {} after",
-                a.name(),
-                b.name()
-            ));
-        }
-        let (a, b) = (old.text.encoding(), new.text.encoding());
-        if a != b {
-            notes.push(format!("encoding: {} before, {} after", a.name(), b.name()));
-        }
-        let mark = |side: &Side| {
-            if side.text.has_mark() {
-                "with"
-            } else {
-                "without"
-            }
-        };
-        if old.text.has_mark() != new.text.has_mark() {
-            let (a, b) = (mark(old), mark(new));
-            notes.push(format!("byte order mark: {a} before, {b} after"));
-        }
-        if notes.is_empty()
-            && old.text.content() == new.text.content()
-            && !old.text.is_same(&new.text)
-        {
-            notes.push("line ends: mixed in both, in different lines".to_owned());
-        }
+        compare::beside_text(&old.text, &new.text)
     } else {
-        notes.extend(old.text.encoding().note().map(str::to_owned));
+        let note = old.text.encoding().note();
+        note.map(str::to_owned).into_iter().collect()
     }
-    notes
 }

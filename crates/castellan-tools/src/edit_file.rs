@@ -8,8 +8,9 @@ mod tolerant;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use castellan_core::secret::Redaction;
 use castellan_core::tool::{
-    CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
+    CallContext, FileMark, Inspection, Preview, Report, SessionEffect, SessionView, ToolSpec,
     TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
@@ -21,13 +22,12 @@ use crate::blocking;
 use crate::file::diff::Unified;
 use crate::file::text::{Binary, Splice, Text, pieces};
 use crate::file::{
-    self, Closed, HASHED_UP_TO, Identity, Opened, Place, Spelling, explain, shown, spec,
+    self, Closed, EDITED_UP_TO, HASHED_UP_TO, Identity, Opened, Place, Spelling, explain, shown,
+    spec,
 };
 use change::{Change, Request};
 use locate::Which;
 
-/// Larger files are not edited: they are held in memory.
-const LARGEST: u64 = 256 * 1024 * 1024;
 /// Bytes of a diff that is shown.
 const SHOWN: usize = 64 * 1024;
 /// More places than this are located again instead of being kept while a call waits.
@@ -220,7 +220,7 @@ impl TypedTool for EditFile {
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
         let (asked, cwd, closed) = (params.clone(), view.cwd.clone(), self.closed.clone());
-        let seen = view.seen.clone();
+        let (seen, redaction) = (view.seen.clone(), view.redaction.clone());
         let work = move || {
             let place = Place::find(&cwd, &asked.path, Spelling::Alike, &closed)?;
             let target = place.path;
@@ -235,7 +235,7 @@ impl TypedTool for EditFile {
                 return Err(unread(&target));
             };
             require_same(&target, known, &before)?;
-            inspection(&asked, target, bytes, before)
+            inspection(&asked, target, (bytes, before), &redaction)
         };
         async move {
             let (mut inspection, plan) = blocking("looking", work).await?;
@@ -251,7 +251,7 @@ impl TypedTool for EditFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let work = move || edit(&params, plan, &context.left);
+        let work = move || edit(&params, plan, &context);
         blocking("editing", work)
             .map(|done| done.unwrap_or_else(Report::from))
             .boxed()
@@ -262,11 +262,11 @@ impl TypedTool for EditFile {
 fn inspection(
     params: &Params,
     target: PathBuf,
-    bytes: Vec<u8>,
-    before: FileMark,
+    (bytes, before): (Vec<u8>, FileMark),
+    redaction: &Redaction,
 ) -> Result<(Inspection, Plan), Outcome> {
     let text = decode(&target, bytes)?;
-    let change = Change::of(&text, &params.requests()?)?;
+    let change = Change::of(&text, &params.requests()?, redaction)?;
     let diff = change.diff(&text, SHOWN);
     let name = shown(&params.path);
     let header = match (change.replacements.len(), params.replace_all) {
@@ -332,10 +332,10 @@ fn open(target: &Path) -> Result<Opened, Outcome> {
 }
 
 fn load(target: &Path, mut opened: Opened) -> Result<Loaded, Outcome> {
-    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
+    let loaded = file::load(&mut opened.file, &opened.metadata, EDITED_UP_TO)
         .map_err(|error| explain(target, &error))?;
     let Some((bytes, mark)) = loaded else {
-        let what = format!("{} is larger than {LARGEST} bytes", shown(target));
+        let what = format!("{} is larger than {EDITED_UP_TO} bytes", shown(target));
         return Err(Outcome::failed(what, "use `bash` with `sed`"));
     };
     Ok(Loaded {
@@ -371,7 +371,7 @@ fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), O
     Err(Outcome::failed(what, "read it again and decide anew"))
 }
 
-fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
+fn edit(params: &Params, plan: Plan, context: &CallContext) -> Result<Report, Outcome> {
     let Plan {
         target,
         before,
@@ -389,7 +389,7 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
         _ => load(&target, opened)?,
     };
     // An earlier call of the same batch may have written it.
-    if loaded.mark != before && !left.has(&target, &loaded.mark) {
+    if loaded.mark != before && !context.left.has(&target, &loaded.mark) {
         let what = format!(
             "{} changed while the call waited; nothing was written",
             shown(&target)
@@ -404,7 +404,7 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
         }
         _ => {
             let text = decode(&target, loaded.bytes)?;
-            let change = Change::of(&text, &params.requests()?)?;
+            let change = Change::of(&text, &params.requests()?, &context.redaction)?;
             let content = text.replaced(&change.replacements);
             let mark = file::replace(&target, &[&content], Some(&loaded.identity))?;
             let shown = Shown {

@@ -2,6 +2,8 @@
 //! again, and writing without losing anything.
 
 mod closed;
+pub(crate) mod compare;
+pub(crate) mod concealed;
 pub mod diff;
 mod mark;
 mod open;
@@ -17,3 +19,7 @@ pub use open::{Opened, Problem, open, open_resolved, require_unmoved, resolve};
 pub(crate) use open::{explain, open_listed, require_regular, shown};
 pub use place::{Place, Spelling};
 pub use save::{Unsaved, append, replace, require_writable};
+
+/// Larger files are neither edited nor compared with what would replace them: they are held in
+/// memory.
+pub(crate) const EDITED_UP_TO: u64 = 256 * 1024 * 1024;

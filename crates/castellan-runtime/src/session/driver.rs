@@ -544,6 +544,7 @@ impl Session {
             seen: state.seen.clone(),
             shells: state.shells.clone(),
             result_limit: result_limit(self.window(state)),
+            redaction: self.parts.gate.redaction().clone(),
         })
     }
 
