@@ -284,7 +284,7 @@ impl Trial {
     fn apart(&self, kind: &str, otherwise: &str) -> Result<(), Flaw> {
         let own = fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
         match self.after(kind) {
-            Some(theirs) if theirs.is_empty() => Err(Flaw::Unjudged(format!(
+            Some("") => Err(Flaw::Unjudged(format!(
                 "a trial could not tell its {kind} namespace"
             ))),
             Some(theirs) if own != Path::new(theirs) => Ok(()),
