@@ -103,7 +103,7 @@ async fn a_secret_that_came_while_the_call_waited_is_kept_too() {
     let arguments = json!({"path": ".env", "content": "OPENAI_API_KEY=[redacted]\n"});
     let tool = WriteFile::new(Closed::default());
     let report = call_with(tool, arguments, &read(&home).await, |_| {
-        home.write(".env", BEFORE)
+        home.write(".env", BEFORE);
     })
     .await;
     assert!(text(report).contains("nothing was written"));
