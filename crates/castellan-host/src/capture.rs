@@ -107,13 +107,13 @@ impl Capture {
 
     /// NUL bytes are no text and are left out: a disk image would push out everything that is.
     fn redact(&mut self, stream: Stream, text: &str) {
-        let found = text.bytes().filter(|byte| *byte == 0).count();
-        if found > 0 {
-            self.nuls += length(found);
-            let rest = text.replace('\0', "");
-            return self.take_text(stream, &rest);
+        if !text.contains('\0') {
+            return self.take_text(stream, text);
         }
-        self.take_text(stream, text);
+        let rest: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
+        self.nuls += length(text.len() - rest.len());
+        // Text without some of its characters is text.
+        self.take_text(stream, &String::from_utf8_lossy(&rest));
     }
 
     fn take_text(&mut self, stream: Stream, text: &str) {
