@@ -620,9 +620,17 @@ fn an_unset_variable_is_known_to_be_empty_where_the_environment_is_known() {
         .collect();
     assert!(wrong.is_empty(), "refused: {wrong:#?}");
     // And everything else is as it was.
-    for text in REFUSED {
-        assert!(refused(text, &known()).is_some(), "{text}");
-    }
+    let spared: Vec<&&str> = REFUSED
+        .iter()
+        .filter(|text| refused(text, &known()).is_none())
+        .collect();
+    assert_eq!(spared, [&"rm -rf ${x:+/etc}"]);
+    let caught: Vec<&&str> = NOT_REFUSED
+        .iter()
+        .filter(|text| refused(text, &known()).is_some())
+        .collect();
+    let unset = [&"rm -rf \"$DIR\"/*", &"declare -A seen; rm -rf \"$D\"/*"];
+    assert_eq!(caught, unset);
 }
 
 #[test]
