@@ -15,7 +15,7 @@ pub mod text;
 pub use closed::Closed;
 pub(crate) use mark::{Beginning, beginning, difference, digest};
 pub use mark::{HASHED_UP_TO, Identity, load, mark, mark_of};
-pub use open::{Opened, Problem, open, open_resolved, require_unmoved, resolve};
+pub use open::{Opened, Problem, open, open_resolved, require_kept, require_unmoved, resolve};
 pub(crate) use open::{explain, open_listed, require_regular, shown};
 pub use place::{Place, Spelling};
 pub use save::{Unsaved, append, replace, require_writable};

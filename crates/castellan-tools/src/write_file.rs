@@ -169,6 +169,9 @@ fn look(params: &Params, view: &SessionView, closed: &Closed) -> Result<Looked, 
     };
     let there = look_at(&target, wanted)?;
     let before = there.as_ref().map(|there| there.content.mark.clone());
+    if there.is_some() {
+        file::require_kept(&target)?;
+    }
     let known = view.seen.get(&target);
     if params.mode == Mode::Overwrite
         && let Some(there) = &there

@@ -114,6 +114,42 @@ pub(crate) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem
     )))
 }
 
+/// File systems whose files are the kernel's own, by their magic numbers (`statfs(2)`): looking like
+/// files on a disk, they take some writes and no others.
+const OF_THE_KERNEL: [(u64, &str); 11] = [
+    (0x9fa0, "proc"),
+    (0x6265_6572, "sysfs"),
+    (0x0027_e0eb, "cgroup"),
+    (0x6367_7270, "cgroup2"),
+    (0x6462_6720, "debugfs"),
+    (0x7472_6163, "tracefs"),
+    (0x7363_6673, "securityfs"),
+    (0xf97c_ff8c, "selinux"),
+    (0xde5e_81e4, "efivarfs"),
+    (0x6265_6570, "configfs"),
+    (0xcafe_4a11, "bpf"),
+];
+
+/// Refuses a file that is the kernel's own, by its kind: its content is not kept and replaced.
+///
+/// # Errors
+/// [`Problem::Unusable`].
+pub fn require_kept(path: &Path) -> Result<(), Problem> {
+    // Who can't ask is told by the write itself.
+    let Ok(found) = rustix::fs::statfs(path) else {
+        return Ok(());
+    };
+    // The number's width and sign depend on the machine; it has 32 bits.
+    let magic = u64::from(found.f_type as u32);
+    let Some((_, name)) = OF_THE_KERNEL.iter().find(|(known, _)| *known == magic) else {
+        return Ok(());
+    };
+    Err(Problem::Unusable(format!(
+        "{} is a file of the kernel's ({name}), not a regular file; `bash` can write to one",
+        shown(path)
+    )))
+}
+
 /// Opens the regular file at `path`, which [`resolve`] gave, for reading. What was judged is that
 /// path: where a link has come in since, nothing behind it is opened.
 ///

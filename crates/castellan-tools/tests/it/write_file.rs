@@ -308,6 +308,10 @@ async fn nothing_but_a_regular_file_is_written() {
         ("null", "character device"),
         ("folder", "is a folder"),
         ("pipe/x", "is a file, not a folder"),
+        (
+            "/proc/self/comm",
+            "a file of the kernel's (proc), not a regular file",
+        ),
     ] {
         let said = write(&home, json!({"path": path, "content": "x"})).await;
         assert!(
