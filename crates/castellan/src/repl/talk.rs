@@ -428,8 +428,8 @@ impl Repl {
             answered: false,
         };
         if let Some(open) = &asked.question {
-            done.extend(question(&open.items, self.screen.width(), Extent::Short));
-            done.extend(choices(&open.items, self.screen.width()));
+            done.extend(question(open, self.screen.width(), Extent::Short));
+            done.extend(choices(open, self.screen.width()));
         }
     }
 
@@ -586,11 +586,11 @@ impl Repl {
         done: &mut Vec<Row>,
     ) {
         let width = self.screen.width();
-        match answer::parse(line, &open.items) {
+        match answer::parse(line, open) {
             Answered::Again(why) => done.extend(self.story.note(Tone::Warn, &format!("? {why}"))),
             Answered::ShowAll => {
-                done.extend(question(&open.items, width, Extent::Whole));
-                done.extend(choices(&open.items, width));
+                done.extend(question(open, width, Extent::Whole));
+                done.extend(choices(open, width));
             }
             Answered::Answers(answers) => {
                 let Some(session) = &self.open else { return };

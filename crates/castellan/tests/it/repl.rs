@@ -130,12 +130,14 @@ fn all_of_a_long_preview_is_shown_on_request() {
     terminal.enter("go");
     let screen = terminal.wait("y/n/a ›");
     assert!(
-        screen.contains("more lines; v shows all of it") && !screen.contains(": line 59"),
+        screen.contains("more lines here; v shows all of it")
+            && screen.contains(": line 59")
+            && !screen.contains(": line 30"),
         "{screen}"
     );
     terminal.enter("v");
     terminal.until("all of it, and the question", |screen| {
-        screen.contains(": line 59") && screen.contains("y/n/a ›")
+        screen.contains(": line 30") && screen.contains("y/n/a ›")
     });
     terminal.enter("y");
     terminal.rests("Done.");
@@ -165,6 +167,33 @@ fn several_calls_are_decided_by_their_numbers() {
         (home.read("a"), home.read("b")),
         (None, Some(String::new()))
     );
+    terminal.leave();
+}
+
+#[test]
+fn a_call_keeps_its_number_until_all_of_its_round_are_decided() {
+    let calls = ["a", "b", "c"].map(|name| ("bash", json!({"command": format!("touch {name}")})));
+    let (_server, home) = world([Reply::calls(calls), Reply::text("Done.")]);
+    let terminal = Terminal::ready(&home, &[]);
+    terminal.enter("go");
+    terminal.wait("? 3. run touch c");
+    terminal.wait("y/n/a ›");
+    let asked_again = |number: &str, times| {
+        terminal.until("what is left, asked again", |screen| {
+            screen.matches(number).count() == times && screen.contains("y/n/a ›")
+        });
+    };
+    terminal.enter("y 1");
+    asked_again("? 3. run touch c", 2);
+    terminal.enter("n 2 not that one");
+    asked_again("? 3. run touch c", 3);
+    terminal.enter("y 2");
+    terminal.wait("call 2 is decided already; open: 3");
+    terminal.enter("y 3");
+    let screen = terminal.rests("Done.");
+    assert!(screen.contains("approved: run touch c"), "{screen}");
+    let made = ["a", "b", "c"].map(|name| home.read(name).is_some());
+    assert_eq!(made, [true, false, true], "{screen}");
     terminal.leave();
 }
 
