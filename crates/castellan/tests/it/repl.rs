@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use castellan_testkit::{Gate, Home, ModelServer, Reply};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::program::{PROGRAM, run, unenclosed};
@@ -442,18 +444,50 @@ fn an_open_question_is_asked_again_at_once() {
 
 #[test]
 fn a_session_in_use_names_its_holder_and_another_one_goes_its_own_way() {
-    let (_server, home) = world([Reply::text("Hello."), Reply::text("Hello you.")]);
+    let replies = ["Hello.", "Hello you.", "Still here."].map(Reply::text);
+    let (_server, home) = world(replies);
     let first = Terminal::ready(&home, &[]);
     first.enter("hi");
     first.rests("Hello.");
-    let second = Terminal::ready(&home, &["--resume", &session(&home)]);
-    second.rests(&format!("is in use by process {}", first.pid()));
+    let held = session(&home);
+    let in_use = format!("is in use by process {}", first.pid());
+    let refused = Terminal::usual(&home, &["--resume", &held]);
+    refused.wait(&in_use);
+    assert_eq!(refused.ended().code(), Some(1));
+    let second = Terminal::ready(&home, &[]);
     second.enter("hi too");
     second.rests("Hello you.");
+    // The session that is open stays open.
+    second.enter(&format!("/resume {held}"));
+    second.rests(&in_use);
+    second.enter("hi again");
+    second.rests("Still here.");
     let listed: Value = serde_json::from_str(&run(&home, &["sessions", "--json"]).stdout).unwrap();
     assert_eq!(listed["total"], 2);
     first.leave();
     second.leave();
+}
+
+#[test]
+fn a_signal_in_mid_call_says_how_to_go_on() {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let (_server, home) = world([bash("echo begun; sleep 600"), Reply::text("On it.")]);
+        let terminal = Terminal::ready(&home, &["--skip-permissions"]);
+        terminal.enter("go");
+        terminal.until("the command", |screen| {
+            screen.contains("begun") && screen.contains("running")
+        });
+        let pid = Pid::from_raw(terminal.pid().try_into().unwrap());
+        kill(pid, signal).unwrap();
+        let go_on = format!("go on with: castellan --resume {}", session(&home));
+        terminal.wait(&go_on);
+        assert_eq!(terminal.ended().code(), Some(code));
+        let terminal = Terminal::ready(&home, &["--resume", &session(&home)]);
+        terminal.rests("broken off; /continue goes on");
+        terminal.enter("/continue");
+        terminal.rests("On it.");
+        terminal.leave();
+    }
 }
 
 #[test]
