@@ -109,7 +109,9 @@ async fn the_first_answer_wins_and_the_second_is_told_so() {
     let world = asking(acts());
     let running = start(world.begin());
     running.live.say("go").unwrap();
-    let Question { cycle_id, items } = running.asked().await;
+    let Question {
+        cycle_id, items, ..
+    } = running.asked().await;
     let other = running.live.clone();
     let call_id = items[0].call_id;
     let (first, second) = tokio::join!(
@@ -125,6 +127,33 @@ async fn the_first_answer_wins_and_the_second_is_told_so() {
     ));
     running.over().await;
     assert_eq!(world.done().get("a"), Some(&1));
+}
+
+#[tokio::test]
+async fn a_call_keeps_its_number_while_others_are_answered_and_in_another_process() {
+    let model = FunctionModel::new(|messages| match results(messages) {
+        0 => calls(&[("do", "\"a\""), ("do", "\"b\""), ("do", "\"c\"")]),
+        _ => says("done"),
+    });
+    let world = asking(model);
+    let running = start(world.begin());
+    running.live.say("go").unwrap();
+    let asked = running.asked().await;
+    assert_eq!((asked.numbers.as_slice(), asked.asked), (&[1, 2, 3][..], 3));
+    let no = vec![Answer::new(asked.items[1].call_id, false)];
+    running.live.decide(asked.cycle_id, "a", no).await.unwrap();
+    let left = Question {
+        items: vec![asked.items[0].clone(), asked.items[2].clone()],
+        numbers: vec![1, 3],
+        ..asked
+    };
+    running
+        .until(|standing| standing.question.as_ref() == Some(&left))
+        .await;
+    let id = running.live.id();
+    drop(running.left().await);
+    let again = start(world.open(id).await);
+    assert_eq!(again.asked().await, left);
 }
 
 #[tokio::test]
@@ -428,7 +457,10 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
                     taken_back.push(text);
                 }
                 let question = live.standing().borrow().question.clone();
-                if let Some(Question { cycle_id, items }) = question {
+                if let Some(Question {
+                    cycle_id, items, ..
+                }) = question
+                {
                     let answers = items
                         .iter()
                         .map(|item| Answer::new(item.call_id, hand % 2 == 0));
@@ -453,7 +485,10 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         let standing = running
             .until(|it| it.question.is_some() || (it.queued == 0 && it.activity == Activity::Idle))
             .await;
-        let Some(Question { cycle_id, items }) = standing.question else {
+        let Some(Question {
+            cycle_id, items, ..
+        }) = standing.question
+        else {
             break;
         };
         let answers = items.iter().map(|item| Answer::new(item.call_id, true));
