@@ -434,6 +434,16 @@ async fn whoever_holds_a_handle_learns_that_the_driver_was_dropped() {
     );
 }
 
+/// Answers all that is asked, unless somebody was faster.
+async fn answer_all(live: &Live, question: &Question, approve: bool) {
+    let items = question.items.iter();
+    let answers = items.map(|item| Answer::new(item.call_id, approve));
+    drop(
+        live.decide(question.cycle_id, "hand", answers.collect())
+            .await,
+    );
+}
+
 /// Several people at once, each saying, stopping, answering, taking up and compacting as they like.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
@@ -457,14 +467,8 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
                     taken_back.push(text);
                 }
                 let question = live.standing().borrow().question.clone();
-                if let Some(Question {
-                    cycle_id, items, ..
-                }) = question
-                {
-                    let answers = items
-                        .iter()
-                        .map(|item| Answer::new(item.call_id, hand % 2 == 0));
-                    drop(live.decide(cycle_id, "hand", answers.collect()).await);
+                if let Some(question) = question {
+                    answer_all(&live, &question, hand % 2 == 0).await;
                 }
                 match (number + hand) % 5 {
                     0 => taken_back.extend(live.stop().into_iter().map(|said| said.text)),
@@ -485,19 +489,10 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         let standing = running
             .until(|it| it.question.is_some() || (it.queued == 0 && it.activity == Activity::Idle))
             .await;
-        let Some(Question {
-            cycle_id, items, ..
-        }) = standing.question
-        else {
+        let Some(question) = standing.question else {
             break;
         };
-        let answers = items.iter().map(|item| Answer::new(item.call_id, true));
-        drop(
-            running
-                .live
-                .decide(cycle_id, "end", answers.collect())
-                .await,
-        );
+        answer_all(&running.live, &question, true).await;
     }
     running.left().await;
     let log = world.log(id).await;
