@@ -15,7 +15,7 @@ use crate::blocking;
 use crate::file::compare;
 use crate::file::diff::CONTEXT;
 use crate::file::text::{Binary, Text};
-use crate::file::{self, Closed, Place, Spelling, explain, shown, spec};
+use crate::file::{self, Closed, Place, Recent, Spelling, explain, shown, spec};
 
 /// Larger files are not compared: both are held in memory, cut into lines.
 const LARGEST: u64 = 32 * 1024 * 1024;
@@ -62,6 +62,7 @@ pub struct Plan {
 pub struct DiffFile {
     spec: ToolSpec,
     closed: Closed,
+    recent: Recent,
 }
 
 impl DiffFile {
@@ -81,7 +82,18 @@ impl DiffFile {
             serde_json::json!({"path_a": "notes.md", "content_b": "# Notes\n", "context_lines": 1}),
         ];
         spec.preconditions = vec!["the paths name regular text files".to_owned()];
-        Self { spec, closed }
+        Self {
+            spec,
+            closed,
+            recent: Recent::default(),
+        }
+    }
+
+    /// The tool, which shares with others what files had in them.
+    #[must_use]
+    pub fn remembering(mut self, recent: &Recent) -> Self {
+        self.recent = recent.clone();
+        self
     }
 }
 
@@ -159,7 +171,8 @@ impl TypedTool for DiffFile {
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         let limit = context.view.result_limit;
-        let work = move || compare(&params, &plan, limit);
+        let recent = self.recent.clone();
+        let work = move || compare(&params, &plan, limit, &recent);
         blocking("comparing", work)
             .map(|done| done.unwrap_or_else(Report::from))
             .boxed()
@@ -173,7 +186,7 @@ struct Side {
     size: usize,
 }
 
-fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
+fn load(path: &Path, recent: &Recent) -> Result<(Side, SessionEffect), Outcome> {
     let name = shown(path);
     let mut opened = file::open_resolved(path)?;
     let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
@@ -183,6 +196,7 @@ fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
         return Err(Outcome::failed(what, "use `bash` with `diff` or `cmp`"));
     };
     let size = bytes.len();
+    recent.keep(&mark, &[&bytes]);
     let text = Text::decode(bytes).map_err(|Binary(kind)| {
         let what = format!("{name} is {kind}; diff_file compares text");
         Outcome::failed(what, "`bash` with `cmp` compares bytes")
@@ -194,12 +208,12 @@ fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
     Ok((Side { name, text, size }, seen))
 }
 
-fn compare(params: &Params, plan: &Plan, limit: usize) -> Result<Report, Outcome> {
-    let (old, seen) = load(&plan.old)?;
+fn compare(params: &Params, plan: &Plan, limit: usize, recent: &Recent) -> Result<Report, Outcome> {
+    let (old, seen) = load(&plan.old, recent)?;
     let mut session = vec![seen];
     let new = match (&plan.new, &params.content_b) {
         (Some(path), _) => {
-            let (side, seen) = load(path)?;
+            let (side, seen) = load(path, recent)?;
             session.push(seen);
             side
         }

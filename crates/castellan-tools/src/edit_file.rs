@@ -22,8 +22,8 @@ use crate::blocking;
 use crate::file::diff::Unified;
 use crate::file::text::{Binary, Splice, Text, pieces};
 use crate::file::{
-    self, Closed, EDITED_UP_TO, HASHED_UP_TO, Identity, Opened, Place, Spelling, explain, shown,
-    spec,
+    self, Closed, EDITED_UP_TO, HASHED_UP_TO, Identity, Opened, Place, Recent, Spelling, explain,
+    shown, spec,
 };
 use change::{Change, Request};
 use locate::Which;
@@ -171,6 +171,7 @@ struct Shown {
 pub struct EditFile {
     spec: ToolSpec,
     closed: Closed,
+    recent: Recent,
 }
 
 impl EditFile {
@@ -198,7 +199,18 @@ impl EditFile {
             "the file is text and writable".to_owned(),
         ];
         spec.side_effects = vec!["the replaced places of the file are changed".to_owned()];
-        Self { spec, closed }
+        Self {
+            spec,
+            closed,
+            recent: Recent::default(),
+        }
+    }
+
+    /// The tool, which shares with others what files had in them.
+    #[must_use]
+    pub fn remembering(mut self, recent: &Recent) -> Self {
+        self.recent = recent.clone();
+        self
     }
 }
 
@@ -220,6 +232,7 @@ impl TypedTool for EditFile {
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
         let (asked, cwd, closed) = (params.clone(), view.cwd.clone(), self.closed.clone());
+        let recent = self.recent.clone();
         let (seen, redaction) = (view.seen.clone(), view.redaction.clone());
         let work = move || {
             let place = Place::find(&cwd, &asked.path, Spelling::Alike, &closed)?;
@@ -234,7 +247,7 @@ impl TypedTool for EditFile {
                 decode(&target, bytes)?;
                 return Err(unread(&target));
             };
-            require_same(&target, known, &before)?;
+            require_same(&target, (known, &before), &bytes, &recent)?;
             inspection(&asked, target, (bytes, before), &redaction)
         };
         async move {
@@ -251,7 +264,7 @@ impl TypedTool for EditFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let work = move || edit(&params, plan, &context);
+        let work = move || edit(&params, plan, &context, &self.recent);
         blocking("editing", work)
             .map(|done| done.unwrap_or_else(Report::from))
             .boxed()
@@ -359,7 +372,12 @@ fn unread(target: &Path) -> Outcome {
 }
 
 /// And the file must still be what it has read.
-fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), Outcome> {
+fn require_same(
+    target: &Path,
+    (known, now): (&FileMark, &FileMark),
+    bytes: &[u8],
+    recent: &Recent,
+) -> Result<(), Outcome> {
     if known == now {
         return Ok(());
     }
@@ -368,10 +386,17 @@ fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), O
         shown(target),
         file::difference(known, now)
     );
-    Err(Outcome::failed(what, "read it again and decide anew"))
+    let change = recent.change(known, bytes);
+    let next = format!("read it again and decide anew{change}");
+    Err(Outcome::failed(what, next))
 }
 
-fn edit(params: &Params, plan: Plan, context: &CallContext) -> Result<Report, Outcome> {
+fn edit(
+    params: &Params,
+    plan: Plan,
+    context: &CallContext,
+    recent: &Recent,
+) -> Result<Report, Outcome> {
     let Plan {
         target,
         before,
@@ -394,12 +419,15 @@ fn edit(params: &Params, plan: Plan, context: &CallContext) -> Result<Report, Ou
             "{} changed while the call waited; nothing was written",
             shown(&target)
         );
-        return Err(Outcome::failed(what, "read it again and decide anew"));
+        let change = recent.change(&before, &loaded.bytes);
+        let next = format!("read it again and decide anew{change}");
+        return Err(Outcome::failed(what, next));
     }
     let (mark, shown) = match prepared {
         Some(Prepared { splices, shown, .. }) if loaded.mark == before => {
             let content = pieces(&loaded.bytes, &splices);
             let mark = file::replace(&target, &content, Some(&loaded.identity))?;
+            recent.keep(&mark, &content);
             (mark, shown)
         }
         _ => {
@@ -407,6 +435,7 @@ fn edit(params: &Params, plan: Plan, context: &CallContext) -> Result<Report, Ou
             let change = Change::of(&text, &params.requests()?, &context.redaction)?;
             let content = text.replaced(&change.replacements);
             let mark = file::replace(&target, &[&content], Some(&loaded.identity))?;
+            recent.keep(&mark, &[&content]);
             let shown = Shown {
                 places: change.replacements.len(),
                 diff: change.diff(&text, SHOWN),

@@ -8,6 +8,7 @@ pub mod diff;
 mod mark;
 mod open;
 mod place;
+mod recent;
 mod save;
 pub(crate) mod spec;
 pub mod text;
@@ -18,6 +19,7 @@ pub use mark::{HASHED_UP_TO, Identity, load, mark, mark_of};
 pub use open::{Opened, Problem, open, open_resolved, require_kept, require_unmoved, resolve};
 pub(crate) use open::{explain, open_listed, require_regular, shown};
 pub use place::{Place, Spelling};
+pub use recent::Recent;
 pub use save::{Unsaved, append, replace, require_writable};
 
 /// Larger files are neither edited nor compared with what would replace them: they are held in

@@ -18,8 +18,8 @@ use serde::Deserialize;
 use crate::blocking;
 use crate::file::text::{Encoding, Extent, LineEnds, Text, Unencodable, detect};
 use crate::file::{
-    self, Beginning, Closed, EDITED_UP_TO, Identity, Opened, Place, Problem, Spelling, concealed,
-    explain, shown, spec,
+    self, Beginning, Closed, EDITED_UP_TO, Identity, Opened, Place, Problem, Recent, Spelling,
+    concealed, explain, shown, spec,
 };
 
 /// Bytes that tell how a file is text to which something is added.
@@ -77,6 +77,7 @@ pub struct Plan {
 pub struct WriteFile {
     spec: ToolSpec,
     closed: Closed,
+    recent: Recent,
 }
 
 impl WriteFile {
@@ -100,7 +101,18 @@ impl WriteFile {
             "an existing file is writable and unchanged since this session read it".to_owned(),
         ];
         spec.side_effects = vec!["the file has the new content".to_owned()];
-        Self { spec, closed }
+        Self {
+            spec,
+            closed,
+            recent: Recent::default(),
+        }
+    }
+
+    /// The tool, which shares with others what files had in them.
+    #[must_use]
+    pub fn remembering(mut self, recent: &Recent) -> Self {
+        self.recent = recent.clone();
+        self
     }
 }
 
@@ -117,9 +129,10 @@ impl TypedTool for WriteFile {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
-        let (asked, view_of, closed) = (params.clone(), view.clone(), self.closed.clone());
+        let (asked, view_of) = (params.clone(), view.clone());
+        let (closed, recent) = (self.closed.clone(), self.recent.clone());
         async move {
-            let look = move || look(&asked, &view_of, &closed);
+            let look = move || look(&asked, &view_of, &closed, &recent);
             let Looked {
                 target,
                 before,
@@ -147,7 +160,7 @@ impl TypedTool for WriteFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let work = move || write(&params, &plan, &context);
+        let work = move || write(&params, &plan, &context, &self.recent);
         blocking("writing", work)
             .map(|done| done.unwrap_or_else(Report::from))
             .boxed()
@@ -161,7 +174,12 @@ struct Looked {
     preview: Preview,
 }
 
-fn look(params: &Params, view: &SessionView, closed: &Closed) -> Result<Looked, Outcome> {
+fn look(
+    params: &Params,
+    view: &SessionView,
+    closed: &Closed,
+    recent: &Recent,
+) -> Result<Looked, Outcome> {
     let target = Place::find(&view.cwd, &params.path, Spelling::Same, closed)?.path;
     let wanted = |size| match params.mode {
         Mode::Overwrite if size <= EDITED_UP_TO => size,
@@ -180,12 +198,9 @@ fn look(params: &Params, view: &SessionView, closed: &Closed) -> Result<Looked, 
         if let Some(known) = known
             && known != now
         {
-            return Err(stale(
-                &target,
-                "since this session last read it",
-                known,
-                now,
-            ));
+            let change = recent.change(known, &there.content.bytes);
+            let when = "since this session last read it";
+            return Err(stale(&target, when, (known, now), &change));
         }
         keep_secrets(
             &target,
@@ -249,18 +264,28 @@ fn look_at(target: &Path, wanted: impl Fn(u64) -> u64) -> Result<Option<There>, 
     }
 }
 
-fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcome {
+fn stale(
+    target: &Path,
+    when: &str,
+    (before, now): (&FileMark, &FileMark),
+    change: &str,
+) -> Outcome {
     Outcome::failed(
         format!(
             "{} changed {when} ({}); nothing was written",
             shown(target),
             file::difference(before, now)
         ),
-        "read it again and decide anew",
+        format!("read it again and decide anew{change}"),
     )
 }
 
-fn write(params: &Params, plan: &Plan, context: &CallContext) -> Result<Report, Outcome> {
+fn write(
+    params: &Params,
+    plan: &Plan,
+    context: &CallContext,
+    recent: &Recent,
+) -> Result<Report, Outcome> {
     let (view, left) = (&context.view, &context.left);
     let target = &plan.target;
     let mut there = look_at(target, |_| params.mode.told_by())?;
@@ -271,7 +296,11 @@ fn write(params: &Params, plan: &Plan, context: &CallContext) -> Result<Report, 
     match (&plan.before, now) {
         _ if expected || params.mode == Mode::Append => {}
         (Some(before), Some(now)) if before != now => {
-            return Err(stale(target, "while the call waited", before, now));
+            let there = there.as_ref();
+            let change = there.map(|there| recent.change(before, &there.content.bytes));
+            let change = change.unwrap_or_default();
+            let marks = (before, now);
+            return Err(stale(target, "while the call waited", marks, &change));
         }
         (None, Some(_)) => {
             let what = format!("{} appeared while the call waited", shown(target));
@@ -304,6 +333,7 @@ fn write(params: &Params, plan: &Plan, context: &CallContext) -> Result<Report, 
         (there, _) => {
             let before = there.as_ref().map(|there| &there.identity);
             let mark = file::replace(target, &[&bytes], before)?;
+            recent.keep(&mark, &[&bytes]);
             let done = match there {
                 Some(_) => "replaced the content of",
                 None => "created",

@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use castellan_core::Outcome;
 use castellan_core::text::{one_line, shorten};
+use nix::sys::statfs::{
+    BPF_FS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC,
+    SECURITYFS_MAGIC, SELINUX_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, statfs,
+};
 
 /// Bytes of a path; the kernel takes no longer ones.
 const LONGEST: usize = 4096;
@@ -114,20 +118,18 @@ pub(crate) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem
     )))
 }
 
-/// File systems whose files are the kernel's own, by their magic numbers (`statfs(2)`): looking like
-/// files on a disk, they take some writes and no others.
-const OF_THE_KERNEL: [(u64, &str); 11] = [
-    (0x9fa0, "proc"),
-    (0x6265_6572, "sysfs"),
-    (0x0027_e0eb, "cgroup"),
-    (0x6367_7270, "cgroup2"),
-    (0x6462_6720, "debugfs"),
-    (0x7472_6163, "tracefs"),
-    (0x7363_6673, "securityfs"),
-    (0xf97c_ff8c, "selinux"),
-    (0xde5e_81e4, "efivarfs"),
-    (0x6265_6570, "configfs"),
-    (0xcafe_4a11, "bpf"),
+/// File systems whose files are the kernel's own: looking like files on a disk, they take some writes
+/// and no others.
+const OF_THE_KERNEL: [(FsType, &str); 9] = [
+    (PROC_SUPER_MAGIC, "proc"),
+    (SYSFS_MAGIC, "sysfs"),
+    (CGROUP_SUPER_MAGIC, "cgroup"),
+    (CGROUP2_SUPER_MAGIC, "cgroup2"),
+    (DEBUGFS_MAGIC, "debugfs"),
+    (TRACEFS_MAGIC, "tracefs"),
+    (SECURITYFS_MAGIC, "securityfs"),
+    (SELINUX_MAGIC, "selinux"),
+    (BPF_FS_MAGIC, "bpf"),
 ];
 
 /// Refuses a file that is the kernel's own, by its kind: its content is not kept and replaced.
@@ -136,12 +138,11 @@ const OF_THE_KERNEL: [(u64, &str); 11] = [
 /// [`Problem::Unusable`].
 pub fn require_kept(path: &Path) -> Result<(), Problem> {
     // Who can't ask is told by the write itself.
-    let Ok(found) = rustix::fs::statfs(path) else {
+    let Ok(found) = statfs(path) else {
         return Ok(());
     };
-    // The number's width and sign depend on the machine; it has 32 bits.
-    let magic = u64::from(found.f_type as u32);
-    let Some((_, name)) = OF_THE_KERNEL.iter().find(|(known, _)| *known == magic) else {
+    let kind = found.filesystem_type();
+    let Some((_, name)) = OF_THE_KERNEL.iter().find(|(known, _)| *known == kind) else {
         return Ok(());
     };
     Err(Problem::Unusable(format!(

@@ -15,5 +15,6 @@ mod faults;
 mod names;
 mod read_file;
 mod search;
+mod stale;
 mod text;
 mod write_file;
