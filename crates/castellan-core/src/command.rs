@@ -33,7 +33,7 @@ pub use destructive::{Homes, Refusal, Unseen, destructive};
 pub use inner::{Opaque, Unwrapped};
 pub use mention::mentions;
 pub use prefix::suggest_prefix;
-pub use word::{Piece, Word};
+pub use word::{Filling, Piece, Word};
 
 /// The longest text that is read, in bytes: Linux takes no longer argument for `bash -c`.
 pub const LONGEST: usize = 128 * 1024;
@@ -85,7 +85,8 @@ pub struct Assignment {
     pub value: Word,
     /// Whether the value is put behind the one it has (`+=`).
     pub(crate) appends: bool,
-    /// The values of a loop, one by one.
+    /// The values of a loop, or the elements of an array, one by one. Behind those it has, where
+    /// it `appends`.
     pub(crate) values: Vec<Word>,
     /// What sets it.
     pub by: SetBy,

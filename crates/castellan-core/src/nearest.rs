@@ -16,8 +16,22 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
 /// letters differ.
 #[must_use]
 pub fn likely<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    within(wanted, known, |letters| letters.max(3).div_ceil(3))
+}
+
+/// The known name that this one is hardly anything but: at most a quarter of its letters differ.
+#[must_use]
+pub fn slip<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    within(wanted, known, |letters| letters / 4)
+}
+
+fn within<'a>(
+    wanted: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    limit: impl Fn(usize) -> usize,
+) -> Option<&'a str> {
     let first = nearest(wanted, known).into_iter().next()?;
-    let limit = first.chars().count().max(3).div_ceil(3);
+    let limit = limit(first.chars().count());
     (distance(&wanted.to_lowercase(), &first.to_lowercase()) <= limit).then_some(first)
 }
 
@@ -55,6 +69,8 @@ mod tests {
         assert_eq!(likely("Bahs", known), Some("bash"));
         assert_eq!(likely("screenshot", known), None);
         assert_eq!(likely("x", []), None);
+        assert_eq!(slip("Desicion", ["decision"]), Some("decision"));
+        assert_eq!(slip("version", ["decision"]), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ const HANDLE: &str = "secret:";
 pub const REDACTED: &str = "[redacted]";
 
 /// The secrets this process knows, to be cut out of whatever tools return.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Redaction {
     /// Longest first, so that a secret that contains another is taken whole.
     known: Arc<[String]>,
@@ -59,6 +59,14 @@ impl Redaction {
             }
         }
         text
+    }
+
+    /// Whether there is a known secret in `text`.
+    #[must_use]
+    pub fn finds(&self, text: &str) -> bool {
+        self.known
+            .iter()
+            .any(|secret| text.contains(secret.as_str()))
     }
 
     /// Where the longest end of `text` begins that is the beginning of a secret.

@@ -274,6 +274,8 @@ pub struct SessionView {
     pub shells: BTreeMap<String, BackgroundShell>,
     /// How many bytes of output reach the model.
     pub result_limit: usize,
+    /// The secrets that are cut out of all that the session reads.
+    pub redaction: Redaction,
 }
 
 impl SessionView {
@@ -344,6 +346,21 @@ pub enum Preview {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<FileMark>,
     },
+}
+
+impl Preview {
+    /// The preview as it may be recorded.
+    #[must_use]
+    pub fn redacted(mut self, redaction: &Redaction) -> Self {
+        let clean = |text: &mut String| *text = redaction.apply(std::mem::take(text));
+        match &mut self {
+            Self::None => {}
+            Self::Command { command, .. } => clean(command),
+            Self::File { beginning, .. } => clean(beginning),
+            Self::Diff { unified, .. } => clean(unified),
+        }
+        self
+    }
 }
 
 /// What an inspection found: all that the decision about a call is made from.

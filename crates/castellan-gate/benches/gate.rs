@@ -149,6 +149,7 @@ async fn one(gate: &Gate, calls: &[Pending], recorder: &Arc<dyn Recorder>) {
         seen: std::collections::BTreeMap::default(),
         shells: Default::default(),
         result_limit: 256 * 1024,
+        redaction: Default::default(),
     };
     let stop = CancelSource::new();
     let batch = Batch {

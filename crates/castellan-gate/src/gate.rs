@@ -212,6 +212,12 @@ impl Gate {
         Album::new(self.settings.spill.join("pictures"))
     }
 
+    /// The secrets that this process knows.
+    #[must_use]
+    pub const fn redaction(&self) -> &Redaction {
+        &self.redaction
+    }
+
     /// Text as it may be recorded: without the secrets that this process knows.
     #[must_use]
     pub fn redact(&self, text: String) -> String {

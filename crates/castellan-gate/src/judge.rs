@@ -127,20 +127,11 @@ impl Desk<'_> {
                     &self.batch.view,
                 );
                 let taken = self.in_time(pending, look).await;
-                taken.map_err(|refused| self.changed_for_the_worse(refused, &heard))?
+                taken.map_err(|refused| changed_for_the_worse(refused, &heard))?
             }
         };
         let heard = Some(heard);
         Ok((prepared, Hearing { heard, now }))
-    }
-
-    /// A call that failed with the arguments a hook gave it: the model must know whose they were.
-    fn changed_for_the_worse(&self, mut refused: Refused, heard: &Heard) -> Refused {
-        if let Outcome::Failed { what, .. } = &mut refused.outcome {
-            let by = heard.changed_by.join(", ");
-            *what = format!("{by} changed the arguments, and with those {what}");
-        }
-        refused
     }
 
     /// Decides about one prepared call and notes what it is and what was decided.
@@ -330,7 +321,11 @@ impl Desk<'_> {
             name: prepared.tool.spec().name.clone(),
             header: prepared.inspection.header.clone(),
             label: prepared.inspection.label.clone(),
-            preview: prepared.inspection.preview.clone(),
+            preview: prepared
+                .inspection
+                .preview
+                .clone()
+                .redacted(&self.gate.redaction),
             reason: verdict.reason.clone(),
             grants: self.offers(prepared, verdict),
         }
@@ -403,6 +398,15 @@ impl Desk<'_> {
         );
         json!({"output": text, "is_error": is_error, "outcome": word})
     }
+}
+
+/// A call that failed with the arguments a hook gave it: the model must know whose they were.
+fn changed_for_the_worse(mut refused: Refused, heard: &Heard) -> Refused {
+    if let Outcome::Failed { what, .. } = &mut refused.outcome {
+        let by = heard.changed_by.join(", ");
+        *what = format!("{by} changed the arguments, and with those {what}");
+    }
+    refused
 }
 
 /// What hooks made of a call's arguments, for who decides about it.

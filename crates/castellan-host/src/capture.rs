@@ -25,6 +25,7 @@ pub struct Capture {
     written: u64,
     total: u64,
     lines: u64,
+    nuls: u64,
     last: Option<Stream>,
     at_line_start: bool,
     /// Beginnings of characters that were cut by a chunk's end, of stdout and of stderr.
@@ -53,6 +54,7 @@ impl Capture {
             written: 0,
             total: 0,
             lines: 0,
+            nuls: 0,
             last: None,
             at_line_start: true,
             partial: [Vec::new(), Vec::new()],
@@ -103,7 +105,18 @@ impl Capture {
         std::mem::take(&mut self.fresh)
     }
 
+    /// NUL bytes are no text and are left out: a disk image would push out everything that is.
     fn redact(&mut self, stream: Stream, text: &str) {
+        if !text.contains('\0') {
+            return self.take_text(stream, text);
+        }
+        let rest: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
+        self.nuls += length(text.len() - rest.len());
+        // Text without some of its characters is text.
+        self.take_text(stream, &String::from_utf8_lossy(&rest));
+    }
+
+    fn take_text(&mut self, stream: Stream, text: &str) {
         let text = self.redacted_mut(stream).push(text);
         self.write(stream, &text);
     }
@@ -126,6 +139,12 @@ impl Capture {
     #[must_use]
     pub const fn lines(&self) -> u64 {
         self.lines
+    }
+
+    /// NUL bytes pushed in all, which are not in the text.
+    #[must_use]
+    pub const fn nuls(&self) -> u64 {
+        self.nuls
     }
 
     /// Whether text had to be left out.
@@ -350,6 +369,20 @@ mod tests {
             "progress\n[stderr] one\n[stderr] two\nrest\n"
         );
         assert_eq!((capture.total(), capture.lines()), (21, 3));
+    }
+
+    #[test]
+    fn nul_bytes_are_counted_and_take_no_room() {
+        let mut capture = Capture::new(10, &Redaction::default());
+        let mut text = capture.push(Stream::Stdout, b"a\0b\0\0");
+        for _ in 0..1000 {
+            text.push_str(&capture.push(Stream::Stdout, &[0; 1000]));
+        }
+        text.push_str(&capture.push(Stream::Stderr, b"\0c"));
+        capture.finish();
+        assert_eq!(text, "ab\n[stderr] c");
+        assert!(capture.is_cut(), "10 bytes are kept of 14");
+        assert_eq!((capture.total(), capture.nuls()), (1_000_007, 1_000_004));
     }
 
     #[test]

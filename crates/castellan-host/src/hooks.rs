@@ -11,7 +11,8 @@ use futures::future::{BoxFuture, FutureExt as _};
 use crate::error::Error;
 use crate::shell::{End, Shell, ShellJob, ShellReport, Stream};
 
-/// The most bytes a hook may write. One that writes more is ended and has said nothing.
+/// The most bytes a hook may write. One that answers with more is ended and has said nothing; of
+/// more on standard error the beginning is kept.
 pub const OUTPUT_LIMIT: usize = 1024 * 1024;
 /// Time a hook has to end by itself once its time is over. Short: it holds up a call.
 const TERM_GRACE: Duration = Duration::from_millis(500);
@@ -117,11 +118,11 @@ impl Written {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         };
-        if buffer.len() + chunk.len() > OUTPUT_LIMIT {
-            self.too_much = true;
-        } else {
-            buffer.extend_from_slice(chunk);
-        }
+        let room = OUTPUT_LIMIT.saturating_sub(buffer.len());
+        buffer.extend_from_slice(chunk.get(..room).unwrap_or(chunk));
+        // Half an answer is none. A reason is one without its end, and what counts beside it is the
+        // exit code.
+        self.too_much |= stream == Stream::Stdout && chunk.len() > room;
         !self.too_much
     }
 

@@ -20,6 +20,7 @@ pub mod hooks;
 pub mod http;
 pub mod sandbox;
 pub mod shell;
+pub mod standard;
 pub mod system;
 
 mod procfs;

@@ -33,6 +33,11 @@ pub struct Question {
     pub cycle_id: CycleId,
     /// The calls that somebody has to decide about.
     pub items: Vec<ApprovalItem>,
+    /// The number of each of `items` among all the calls the round asked about, from 1. A call keeps
+    /// its number whatever becomes of the others.
+    pub numbers: Vec<usize>,
+    /// How many calls the round asked about, those that are decided by now with them.
+    pub asked: usize,
 }
 
 /// Where a live session stands.

@@ -44,6 +44,7 @@ fn main() {
         seen: std::collections::BTreeMap::default(),
         shells: std::collections::BTreeMap::default(),
         result_limit: 256 * 1024,
+        redaction: Default::default(),
     };
     let read = json!({"path": "big", "limit": 1});
     let (report, ..) = runtime.block_on(run(

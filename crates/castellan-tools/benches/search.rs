@@ -107,6 +107,7 @@ async fn search(root: &Path, arguments: &Value) -> String {
         seen: std::collections::BTreeMap::default(),
         shells: Default::default(),
         result_limit: 256 * 1024,
+        redaction: Default::default(),
     };
     call.inspect(&view).await.unwrap();
     let stop = CancelSource::new();

@@ -7,7 +7,7 @@
 //! `unanswered` the hint for commands that wanted to ask somebody.
 
 pub(crate) mod background;
-mod end;
+pub(crate) mod end;
 mod folder;
 mod refusal;
 mod ring;
@@ -254,12 +254,12 @@ impl Bash {
     }
 }
 
-/// Whether the folder a command was meant for is there.
+/// Whether a command can start in the folder it was meant for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// It is; this encloses the command.
+    /// It can; this encloses the command.
     There(Option<SandboxPolicy>),
-    /// It is gone: nothing is run, and the session goes to this folder.
+    /// It is lost: nothing is run, and the session goes to this folder.
     Gone(PathBuf),
 }
 
@@ -301,9 +301,9 @@ impl TypedTool for Bash {
             Ok(looked) => looked,
             Err(outcome) => return futures::future::ready(Err(outcome)).boxed(),
         };
-        if !view.cwd.is_dir() {
+        if let Some(why) = folder::lost(&view.cwd) {
             let refuge = folder::refuge(view, &self.environment);
-            let header = format!("leave {}, which is gone", view.cwd.display());
+            let header = format!("leave {}, which {why}", view.cwd.display());
             let mut inspection = Inspection::new("bash", header);
             // Nothing is run, so there is nothing to ask about.
             inspection.default = Some(DefaultDecision::Allow);
@@ -346,7 +346,7 @@ impl TypedTool for Bash {
         async move {
             let place = match place {
                 // It may have gone while somebody was asked.
-                Place::There(_) if !context.view.cwd.is_dir() => {
+                Place::There(_) if folder::lost(&context.view.cwd).is_some() => {
                     Place::Gone(folder::refuge(&context.view, &self.environment))
                 }
                 place => place,
@@ -423,11 +423,19 @@ impl Output {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
+        let (total, nuls) = (self.capture.total(), self.capture.nuls());
+        let without = end::without_nuls(nuls, total);
         if let Some(place) = self.overflow.place() {
-            let (total, lines) = (self.capture.total(), self.capture.lines());
+            let lines = self.capture.lines();
+            let (what, without) = match without {
+                Some(without) => ("the rest of the output", format!("; {without}")),
+                None => ("the whole output, as plain text,", String::new()),
+            };
             text.push_str(&format!(
-                "[the command wrote {total} bytes in {lines} lines; the whole output is in {place}]\n"
+                "[the command wrote {total} bytes in {lines} lines{without}; {what} is in {place}]\n"
             ));
+        } else if let Some(without) = without {
+            text.push_str(&format!("[{without}]\n"));
         }
         if text.is_empty() && (report.timed_out || report.cancelled) {
             text.push_str("(nothing was written until then; buffered output is lost)\n");

@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use crate::DOMAIN;
 use crate::bash::background::{Background, Look, canonical};
+use crate::bash::end;
 use crate::search::compile_filter;
 
 /// Bytes of a result kept free for what is said about the command.
@@ -170,6 +171,9 @@ fn text(id: &str, command: &str, look: &Look, filter: Option<&RegexMatcher>) -> 
             "[{} bytes more are there: read again]",
             taken.waiting
         ));
+    }
+    if let Some(without) = end::without_nuls(look.nuls, look.total) {
+        say(format!("[{without}]"));
     }
     let (seconds, total, lines) = (look.elapsed.as_secs_f64(), look.total, look.lines);
     let command = one_line(&shorten(command, 60));

@@ -1,6 +1,5 @@
 //! `diff_file`: a unified diff of two files, or of a file and a given text.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,9 +12,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::blocking;
-use crate::file::diff::{self, CONTEXT, Region, Style};
+use crate::file::compare;
+use crate::file::diff::CONTEXT;
 use crate::file::text::{Binary, Text};
-use crate::file::{self, Closed, Place, Spelling, explain, shown, spec};
+use crate::file::{self, Closed, Place, Recent, Spelling, explain, shown, spec};
 
 /// Larger files are not compared: both are held in memory, cut into lines.
 const LARGEST: u64 = 32 * 1024 * 1024;
@@ -62,6 +62,7 @@ pub struct Plan {
 pub struct DiffFile {
     spec: ToolSpec,
     closed: Closed,
+    recent: Recent,
 }
 
 impl DiffFile {
@@ -81,7 +82,18 @@ impl DiffFile {
             serde_json::json!({"path_a": "notes.md", "content_b": "# Notes\n", "context_lines": 1}),
         ];
         spec.preconditions = vec!["the paths name regular text files".to_owned()];
-        Self { spec, closed }
+        Self {
+            spec,
+            closed,
+            recent: Recent::default(),
+        }
+    }
+
+    /// The tool, which shares with others what files had in them.
+    #[must_use]
+    pub fn remembering(mut self, recent: &Recent) -> Self {
+        self.recent = recent.clone();
+        self
     }
 }
 
@@ -159,7 +171,8 @@ impl TypedTool for DiffFile {
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         let limit = context.view.result_limit;
-        let work = move || compare(&params, &plan, limit);
+        let recent = self.recent.clone();
+        let work = move || compare(&params, &plan, limit, &recent);
         blocking("comparing", work)
             .map(|done| done.unwrap_or_else(Report::from))
             .boxed()
@@ -173,7 +186,7 @@ struct Side {
     size: usize,
 }
 
-fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
+fn load(path: &Path, recent: &Recent) -> Result<(Side, SessionEffect), Outcome> {
     let name = shown(path);
     let mut opened = file::open_resolved(path)?;
     let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
@@ -183,6 +196,7 @@ fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
         return Err(Outcome::failed(what, "use `bash` with `diff` or `cmp`"));
     };
     let size = bytes.len();
+    recent.keep(&mark, &[&bytes]);
     let text = Text::decode(bytes).map_err(|Binary(kind)| {
         let what = format!("{name} is {kind}; diff_file compares text");
         Outcome::failed(what, "`bash` with `cmp` compares bytes")
@@ -194,53 +208,19 @@ fn load(path: &Path) -> Result<(Side, SessionEffect), Outcome> {
     Ok((Side { name, text, size }, seen))
 }
 
-fn compare(params: &Params, plan: &Plan, limit: usize) -> Result<Report, Outcome> {
-    let (old, seen) = load(&plan.old)?;
+fn compare(params: &Params, plan: &Plan, limit: usize, recent: &Recent) -> Result<Report, Outcome> {
+    let (old, seen) = load(&plan.old, recent)?;
     let mut session = vec![seen];
     let new = match (&plan.new, &params.content_b) {
         (Some(path), _) => {
-            let (side, seen) = load(path)?;
+            let (side, seen) = load(path, recent)?;
             session.push(seen);
             side
         }
         (None, content) => given(content.clone().unwrap_or_default())?,
     };
-    let same_encoding = old.text.encoding() == new.text.encoding();
-    // Where both are in the same bytes, these are compared; otherwise the characters.
-    let common = |side: &Side| -> Vec<u8> {
-        side.text
-            .show(side.text.content())
-            .into_owned()
-            .into_bytes()
-    };
-    let (a, b) = if same_encoding {
-        (
-            Cow::Borrowed(old.text.content()),
-            Cow::Borrowed(new.text.content()),
-        )
-    } else {
-        (Cow::Owned(common(&old)), Cow::Owned(common(&new)))
-    };
-    let encoding = |side: &Side| {
-        if same_encoding {
-            side.text.encoding()
-        } else {
-            file::text::Encoding::Utf8
-        }
-    };
-    let style = Style {
-        context: params.context().unwrap_or(CONTEXT),
-        limit: limit.saturating_sub(AROUND),
-        old: encoding(&old),
-        new: encoding(&new),
-    };
-    let region = Region {
-        old_line: 0,
-        new_line: 0,
-        old: &a,
-        new: Cow::Borrowed(&*b),
-    };
-    let diff = diff::unified([region], style);
+    let context = params.context().unwrap_or(CONTEXT);
+    let diff = compare::unified(&old.text, &new.text, context, limit.saturating_sub(AROUND));
     let notes = notes(&old, &new, plan.new.is_some());
     let mut output = if diff.text.is_empty() {
         same(&old, &new, notes.is_empty())
@@ -290,39 +270,10 @@ fn same(old: &Side, new: &Side, wholly: bool) -> String {
 
 /// Differences that are not of the text. A given text has none of its own.
 fn notes(old: &Side, new: &Side, two_files: bool) -> Vec<String> {
-    let mut notes = Vec::new();
     if two_files {
-        let (a, b) = (old.text.line_ends(), new.text.line_ends());
-        if a != b {
-            notes.push(format!(
-                "line ends: {} before, {} after",
-                a.name(),
-                b.name()
-            ));
-        }
-        let (a, b) = (old.text.encoding(), new.text.encoding());
-        if a != b {
-            notes.push(format!("encoding: {} before, {} after", a.name(), b.name()));
-        }
-        let mark = |side: &Side| {
-            if side.text.has_mark() {
-                "with"
-            } else {
-                "without"
-            }
-        };
-        if old.text.has_mark() != new.text.has_mark() {
-            let (a, b) = (mark(old), mark(new));
-            notes.push(format!("byte order mark: {a} before, {b} after"));
-        }
-        if notes.is_empty()
-            && old.text.content() == new.text.content()
-            && !old.text.is_same(&new.text)
-        {
-            notes.push("line ends: mixed in both, in different lines".to_owned());
-        }
+        compare::beside_text(&old.text, &new.text)
     } else {
-        notes.extend(old.text.encoding().note().map(str::to_owned));
+        let note = old.text.encoding().note();
+        note.map(str::to_owned).into_iter().collect()
     }
-    notes
 }

@@ -8,8 +8,9 @@ mod tolerant;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use castellan_core::secret::Redaction;
 use castellan_core::tool::{
-    CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
+    CallContext, FileMark, Inspection, Preview, Report, SessionEffect, SessionView, ToolSpec,
     TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
@@ -20,16 +21,19 @@ use serde::Deserialize;
 use crate::blocking;
 use crate::file::diff::Unified;
 use crate::file::text::{Binary, Splice, Text, pieces};
-use crate::file::{self, Closed, Identity, Place, Spelling, explain, shown, spec};
+use crate::file::{
+    self, Closed, EDITED_UP_TO, HASHED_UP_TO, Identity, Opened, Place, Recent, Spelling, explain,
+    shown, spec,
+};
 use change::{Change, Request};
 use locate::Which;
 
-/// Larger files are not edited: they are held in memory.
-const LARGEST: u64 = 256 * 1024 * 1024;
 /// Bytes of a diff that is shown.
 const SHOWN: usize = 64 * 1024;
 /// More places than this are located again instead of being kept while a call waits.
 const KEPT: usize = 10_000;
+/// Bytes of a file that are kept while a call waits, where that spares reading them again.
+const HELD: usize = 64 * 1024 * 1024;
 
 /// The arguments of `edit_file`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -141,7 +145,17 @@ pub struct Plan {
     target: PathBuf,
     before: FileMark,
     /// What it makes of just these bytes.
-    prepared: Option<(Vec<Splice>, Shown)>,
+    prepared: Option<Prepared>,
+}
+
+/// A change that is only to be made.
+#[derive(Debug)]
+struct Prepared {
+    splices: Vec<Splice>,
+    shown: Shown,
+    /// All bytes of a file that is known by its identity and not too large. One that is known by
+    /// its content is read again anyway.
+    held: Option<Vec<u8>>,
 }
 
 /// What the answer says of the change.
@@ -157,6 +171,7 @@ struct Shown {
 pub struct EditFile {
     spec: ToolSpec,
     closed: Closed,
+    recent: Recent,
 }
 
 impl EditFile {
@@ -184,7 +199,18 @@ impl EditFile {
             "the file is text and writable".to_owned(),
         ];
         spec.side_effects = vec!["the replaced places of the file are changed".to_owned()];
-        Self { spec, closed }
+        Self {
+            spec,
+            closed,
+            recent: Recent::default(),
+        }
+    }
+
+    /// The tool, which shares with others what files had in them.
+    #[must_use]
+    pub fn remembering(mut self, recent: &Recent) -> Self {
+        self.recent = recent.clone();
+        self
     }
 }
 
@@ -206,7 +232,8 @@ impl TypedTool for EditFile {
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
         let (asked, cwd, closed) = (params.clone(), view.cwd.clone(), self.closed.clone());
-        let seen = view.seen.clone();
+        let recent = self.recent.clone();
+        let (seen, redaction) = (view.seen.clone(), view.redaction.clone());
         let work = move || {
             let place = Place::find(&cwd, &asked.path, Spelling::Alike, &closed)?;
             let target = place.path;
@@ -214,14 +241,14 @@ impl TypedTool for EditFile {
                 bytes,
                 mark: before,
                 ..
-            } = load(&target)?;
+            } = load(&target, open(&target)?)?;
             let Some(known) = seen.get(&target) else {
                 // What can't be edited needs no reading first.
                 decode(&target, bytes)?;
                 return Err(unread(&target));
             };
-            require_same(&target, known, &before)?;
-            inspection(&asked, target, bytes, before)
+            require_same(&target, (known, &before), &bytes, &recent)?;
+            inspection(&asked, target, (bytes, before), &redaction)
         };
         async move {
             let (mut inspection, plan) = blocking("looking", work).await?;
@@ -237,7 +264,7 @@ impl TypedTool for EditFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let work = move || edit(&params, plan, &context.left);
+        let work = move || edit(&params, plan, &context, &self.recent);
         blocking("editing", work)
             .map(|done| done.unwrap_or_else(Report::from))
             .boxed()
@@ -248,11 +275,11 @@ impl TypedTool for EditFile {
 fn inspection(
     params: &Params,
     target: PathBuf,
-    bytes: Vec<u8>,
-    before: FileMark,
+    (bytes, before): (Vec<u8>, FileMark),
+    redaction: &Redaction,
 ) -> Result<(Inspection, Plan), Outcome> {
     let text = decode(&target, bytes)?;
-    let change = Change::of(&text, &params.requests()?)?;
+    let change = Change::of(&text, &params.requests()?, redaction)?;
     let diff = change.diff(&text, SHOWN);
     let name = shown(&params.path);
     let header = match (change.replacements.len(), params.replace_all) {
@@ -280,7 +307,13 @@ fn inspection(
             notes,
             diff,
         };
-        (splices, shown)
+        let is_held = before.size > HASHED_UP_TO && before.size <= HELD as u64;
+        let held = if is_held { text.into_bytes() } else { None };
+        Prepared {
+            splices,
+            shown,
+            held,
+        }
     });
     let plan = Plan {
         target,
@@ -305,13 +338,17 @@ struct Loaded {
     identity: Identity,
 }
 
-fn load(target: &Path) -> Result<Loaded, Outcome> {
-    let mut opened = file::open_resolved(target)?;
+fn open(target: &Path) -> Result<Opened, Outcome> {
+    let opened = file::open_resolved(target)?;
     file::require_writable(target, &opened.metadata)?;
-    let loaded = file::load(&mut opened.file, &opened.metadata, LARGEST)
+    Ok(opened)
+}
+
+fn load(target: &Path, mut opened: Opened) -> Result<Loaded, Outcome> {
+    let loaded = file::load(&mut opened.file, &opened.metadata, EDITED_UP_TO)
         .map_err(|error| explain(target, &error))?;
     let Some((bytes, mark)) = loaded else {
-        let what = format!("{} is larger than {LARGEST} bytes", shown(target));
+        let what = format!("{} is larger than {EDITED_UP_TO} bytes", shown(target));
         return Err(Outcome::failed(what, "use `bash` with `sed`"));
     };
     Ok(Loaded {
@@ -335,7 +372,12 @@ fn unread(target: &Path) -> Outcome {
 }
 
 /// And the file must still be what it has read.
-fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), Outcome> {
+fn require_same(
+    target: &Path,
+    (known, now): (&FileMark, &FileMark),
+    bytes: &[u8],
+    recent: &Recent,
+) -> Result<(), Outcome> {
     if known == now {
         return Ok(());
     }
@@ -344,31 +386,56 @@ fn require_same(target: &Path, known: &FileMark, now: &FileMark) -> Result<(), O
         shown(target),
         file::difference(known, now)
     );
-    Err(Outcome::failed(what, "read it again and decide anew"))
+    let change = recent.change(known, bytes);
+    let next = format!("read it again and decide anew{change}");
+    Err(Outcome::failed(what, next))
 }
 
-fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
-    let target = plan.target;
-    let loaded = load(&target)?;
+fn edit(
+    params: &Params,
+    plan: Plan,
+    context: &CallContext,
+    recent: &Recent,
+) -> Result<Report, Outcome> {
+    let Plan {
+        target,
+        before,
+        mut prepared,
+    } = plan;
+    let mut opened = open(&target)?;
+    let held = prepared.as_mut().and_then(|prepared| prepared.held.take());
+    let loaded = match held {
+        // What is known by its identity is compared without being read.
+        Some(bytes) if mark(&target, &mut opened)? == before => Loaded {
+            bytes,
+            mark: before.clone(),
+            identity: Identity::of(&opened.metadata),
+        },
+        _ => load(&target, opened)?,
+    };
     // An earlier call of the same batch may have written it.
-    if loaded.mark != plan.before && !left.has(&target, &loaded.mark) {
+    if loaded.mark != before && !context.left.has(&target, &loaded.mark) {
         let what = format!(
             "{} changed while the call waited; nothing was written",
             shown(&target)
         );
-        return Err(Outcome::failed(what, "read it again and decide anew"));
+        let change = recent.change(&before, &loaded.bytes);
+        let next = format!("read it again and decide anew{change}");
+        return Err(Outcome::failed(what, next));
     }
-    let (mark, shown) = match plan.prepared {
-        Some((splices, shown)) if loaded.mark == plan.before => {
+    let (mark, shown) = match prepared {
+        Some(Prepared { splices, shown, .. }) if loaded.mark == before => {
             let content = pieces(&loaded.bytes, &splices);
             let mark = file::replace(&target, &content, Some(&loaded.identity))?;
+            recent.keep(&mark, &content);
             (mark, shown)
         }
         _ => {
             let text = decode(&target, loaded.bytes)?;
-            let change = Change::of(&text, &params.requests()?)?;
+            let change = Change::of(&text, &params.requests()?, &context.redaction)?;
             let content = text.replaced(&change.replacements);
             let mark = file::replace(&target, &[&content], Some(&loaded.identity))?;
+            recent.keep(&mark, &[&content]);
             let shown = Shown {
                 places: change.replacements.len(),
                 diff: change.diff(&text, SHOWN),
@@ -385,6 +452,11 @@ fn edit(params: &Params, plan: Plan, left: &Left) -> Result<Report, Outcome> {
         session: vec![SessionEffect::FileSeen { path: target, mark }],
         ..Report::from(outcome)
     })
+}
+
+fn mark(target: &Path, opened: &mut Opened) -> Result<FileMark, Outcome> {
+    let mark = file::mark(&mut opened.file, &opened.metadata);
+    Ok(mark.map_err(|error| explain(target, &error))?)
 }
 
 fn answer(target: &Path, change: &Shown) -> String {

@@ -27,7 +27,7 @@ use castellan_core::{Outcome, Tool};
 use castellan_host::shell::Shell;
 
 use crate::bash::Background;
-use crate::file::Closed;
+use crate::file::{Closed, Recent};
 use crate::parse::Parser;
 
 /// What the tools of this crate need.
@@ -66,6 +66,7 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
         closed,
         parser,
     } = needs;
+    let recent = Recent::default();
     vec![
         Arc::new(Typed::new(bash::Bash::new(
             shell,
@@ -75,10 +76,18 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
         ))),
         Arc::new(Typed::new(bash_output::BashOutput::new(background.clone()))),
         Arc::new(Typed::new(kill_shell::KillShell::new(background))),
-        Arc::new(Typed::new(read_file::ReadFile::new(closed.clone(), parser))),
-        Arc::new(Typed::new(write_file::WriteFile::new(closed.clone()))),
-        Arc::new(Typed::new(edit_file::EditFile::new(closed.clone()))),
-        Arc::new(Typed::new(diff_file::DiffFile::new(closed.clone()))),
+        Arc::new(Typed::new(
+            read_file::ReadFile::new(closed.clone(), parser).remembering(&recent),
+        )),
+        Arc::new(Typed::new(
+            write_file::WriteFile::new(closed.clone()).remembering(&recent),
+        )),
+        Arc::new(Typed::new(
+            edit_file::EditFile::new(closed.clone()).remembering(&recent),
+        )),
+        Arc::new(Typed::new(
+            diff_file::DiffFile::new(closed.clone()).remembering(&recent),
+        )),
         Arc::new(Typed::new(search::Search::new(closed))),
     ]
 }

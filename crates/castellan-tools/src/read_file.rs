@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use crate::blocking;
 use crate::file::text::{Binary, Encoding, Extent, Transcoded, detect};
-use crate::file::{self, Closed, HASHED_UP_TO, Opened, Place, Spelling, shown, spec};
+use crate::file::{self, Closed, HASHED_UP_TO, Opened, Place, Recent, Spelling, shown, spec};
 use crate::parse::{self, Answer, Parser, Unparsed};
 use page::{Page, bounded_line, count_lines};
 use parsed::Shown;
@@ -53,6 +53,7 @@ pub struct Params {
 pub struct ReadFile {
     spec: ToolSpec,
     closed: Closed,
+    recent: Recent,
     parser: Arc<dyn Parser>,
 }
 
@@ -84,7 +85,15 @@ impl ReadFile {
             spec,
             closed,
             parser,
+            recent: Recent::default(),
         }
+    }
+
+    /// The tool, which shares with others what files had in them.
+    #[must_use]
+    pub fn remembering(mut self, recent: &Recent) -> Self {
+        self.recent = recent.clone();
+        self
     }
 }
 
@@ -156,7 +165,8 @@ impl TypedTool for ReadFile {
                 None => None,
             };
             let limit = context.view.result_limit;
-            let page = move || page(&params, &place, opened, limit, answer);
+            let recent = self.recent.clone();
+            let page = move || page(&params, &place, opened, (limit, &recent), answer);
             blocking("reading", page).await.unwrap_or_else(Report::from)
         }
         .boxed()
@@ -174,12 +184,12 @@ fn page(
     params: &Params,
     place: &Place,
     opened: Opened,
-    result_limit: usize,
+    (result_limit, recent): (usize, &Recent),
     answer: Option<Result<Answer, String>>,
 ) -> Result<Report, Outcome> {
     let read = match answer {
         Some(answer) => special(params, opened, result_limit, answer),
-        None => pages(params, opened, result_limit),
+        None => pages(params, opened, result_limit, recent),
     };
     let mut report = read.map_err(|error| file::explain(&place.path, &error))?;
     report.outcome = place.noted(report.outcome);
@@ -238,7 +248,12 @@ struct Source {
     notes: Vec<String>,
 }
 
-fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Report> {
+fn pages(
+    params: &Params,
+    opened: Opened,
+    result_limit: usize,
+    recent: &Recent,
+) -> io::Result<Report> {
     let Opened {
         mut file,
         metadata,
@@ -249,7 +264,10 @@ fn pages(params: &Params, opened: Opened, result_limit: usize) -> io::Result<Rep
         .is_some_and(|extension| extension == "ipynb");
     let whole = if notebook { NOTEBOOK } else { HASHED_UP_TO };
     let (mark, source) = match file::load(&mut file, &metadata, whole)? {
-        Some((bytes, mark)) => (mark, small(bytes, notebook)),
+        Some((bytes, mark)) => {
+            recent.keep(&mark, &[&bytes]);
+            (mark, small(bytes, notebook))
+        }
         None => (file::mark(&mut file, &metadata)?, large(file)?),
     };
     let size = mark.size;

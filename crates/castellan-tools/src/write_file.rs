@@ -1,11 +1,13 @@
 //! `write_file`: creates a file, replaces its content or appends to it.
 
+mod preview;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use castellan_core::text::shorten;
+use castellan_core::secret::Redaction;
 use castellan_core::tool::{
-    CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
+    CallContext, FileMark, Inspection, Preview, Report, SessionEffect, SessionView, ToolSpec,
     TypedTool,
 };
 use castellan_core::{EffectStatus, Outcome};
@@ -16,11 +18,10 @@ use serde::Deserialize;
 use crate::blocking;
 use crate::file::text::{Encoding, Extent, LineEnds, Text, Unencodable, detect};
 use crate::file::{
-    self, Beginning, Closed, Identity, Opened, Place, Problem, Spelling, explain, shown, spec,
+    self, Beginning, Closed, EDITED_UP_TO, Identity, Opened, Place, Problem, Recent, Spelling,
+    concealed, explain, shown, spec,
 };
 
-/// How much of the content a preview shows, in characters.
-const PREVIEWED: usize = 2000;
 /// Bytes that tell how a file is text to which something is added.
 const SNIFFED: u64 = 64 * 1024;
 /// Bytes that tell how a file is text that is replaced in kind.
@@ -76,6 +77,7 @@ pub struct Plan {
 pub struct WriteFile {
     spec: ToolSpec,
     closed: Closed,
+    recent: Recent,
 }
 
 impl WriteFile {
@@ -99,7 +101,18 @@ impl WriteFile {
             "an existing file is writable and unchanged since this session read it".to_owned(),
         ];
         spec.side_effects = vec!["the file has the new content".to_owned()];
-        Self { spec, closed }
+        Self {
+            spec,
+            closed,
+            recent: Recent::default(),
+        }
+    }
+
+    /// The tool, which shares with others what files had in them.
+    #[must_use]
+    pub fn remembering(mut self, recent: &Recent) -> Self {
+        self.recent = recent.clone();
+        self
     }
 }
 
@@ -116,26 +129,15 @@ impl TypedTool for WriteFile {
         params: &'a Params,
         view: &'a SessionView,
     ) -> BoxFuture<'a, Result<(Inspection, Plan), Outcome>> {
-        let (cwd, path, closed) = (view.cwd.clone(), params.path.clone(), self.closed.clone());
-        let look = move || {
-            let target = Place::find(&cwd, &path, Spelling::Same, &closed)?.path;
-            let before = look_at(&target, 0)?.map(|there| there.content.mark);
-            Ok((target, before))
-        };
+        let (asked, view_of) = (params.clone(), view.clone());
+        let (closed, recent) = (self.closed.clone(), self.recent.clone());
         async move {
-            let (target, before) = blocking("looking", look).await?;
-            let known = view.seen.get(&target);
-            if params.mode == Mode::Overwrite
-                && let (Some(known), Some(before)) = (known, &before)
-                && known != before
-            {
-                return Err(stale(
-                    &target,
-                    "since this session last read it",
-                    known,
-                    before,
-                ));
-            }
+            let look = move || look(&asked, &view_of, &closed, &recent);
+            let Looked {
+                target,
+                before,
+                preview,
+            } = blocking("looking", look).await?;
             let (label, action) = match (&before, params.mode) {
                 (None, _) => ("write_file", "create"),
                 (Some(_), Mode::Overwrite) => (OVERWRITES, "overwrite"),
@@ -146,18 +148,7 @@ impl TypedTool for WriteFile {
             let header = format!("{action} {} ({bytes} bytes){place}", shown(&params.path));
             let mut inspection = Inspection::new(label, header);
             inspection.paths = vec![target.clone()];
-            inspection.preview = Preview::File {
-                path: target.clone(),
-                action: action.to_owned(),
-                bytes: bytes as u64,
-                beginning: shorten(&params.content, PREVIEWED),
-                before: before.clone(),
-                note: if action == "overwrite" && known.is_none() {
-                    "this session has not read the file it would replace".to_owned()
-                } else {
-                    String::new()
-                },
-            };
+            inspection.preview = preview;
             Ok((inspection, Plan { target, before }))
         }
         .boxed()
@@ -169,10 +160,81 @@ impl TypedTool for WriteFile {
         plan: Plan,
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
-        let work = move || write(&params, &plan, &context.view, &context.left);
+        let work = move || write(&params, &plan, &context, &self.recent);
         blocking("writing", work)
             .map(|done| done.unwrap_or_else(Report::from))
             .boxed()
+    }
+}
+
+/// What a call finds before it is judged.
+struct Looked {
+    target: PathBuf,
+    before: Option<FileMark>,
+    preview: Preview,
+}
+
+fn look(
+    params: &Params,
+    view: &SessionView,
+    closed: &Closed,
+    recent: &Recent,
+) -> Result<Looked, Outcome> {
+    let target = Place::find(&view.cwd, &params.path, Spelling::Same, closed)?.path;
+    let wanted = |size| match params.mode {
+        Mode::Overwrite if size <= EDITED_UP_TO => size,
+        Mode::Overwrite | Mode::Append => 0,
+    };
+    let there = look_at(&target, wanted)?;
+    let before = there.as_ref().map(|there| there.content.mark.clone());
+    if there.is_some() {
+        file::require_kept(&target)?;
+    }
+    let known = view.seen.get(&target);
+    if params.mode == Mode::Overwrite
+        && let Some(there) = &there
+    {
+        let now = &there.content.mark;
+        if let Some(known) = known
+            && known != now
+        {
+            let change = recent.change(known, &there.content.bytes);
+            let when = "since this session last read it";
+            return Err(stale(&target, when, (known, now), &change));
+        }
+        keep_secrets(
+            &target,
+            &there.content.bytes,
+            &params.content,
+            &view.redaction,
+        )?;
+    }
+    let preview = preview::preview(&target, params, there, known.is_some())?;
+    Ok(Looked {
+        target,
+        before,
+        preview,
+    })
+}
+
+/// A secret in what is there is not overwritten by what is shown in its place.
+fn keep_secrets(
+    target: &Path,
+    present: &[u8],
+    content: &str,
+    redaction: &Redaction,
+) -> Result<(), Outcome> {
+    if !concealed::is_marked(content) {
+        return Ok(());
+    }
+    match Text::decode(present.to_owned()) {
+        Ok(text) => concealed::keep(target, &text.show(text.content()), content, redaction),
+        Err(_) => concealed::keep(
+            target,
+            &String::from_utf8_lossy(present),
+            content,
+            redaction,
+        ),
     }
 }
 
@@ -182,13 +244,14 @@ struct There {
     identity: Identity,
 }
 
-/// What is at a path that was resolved before, with its first `wanted` bytes.
-fn look_at(target: &Path, wanted: u64) -> Result<Option<There>, Outcome> {
+/// What is at a path that was resolved before, with as many of its first bytes as are `wanted` of a
+/// file of its size.
+fn look_at(target: &Path, wanted: impl Fn(u64) -> u64) -> Result<Option<There>, Outcome> {
     match file::open_resolved(target) {
         Ok(Opened {
             mut file, metadata, ..
         }) => {
-            let content = file::beginning(&mut file, &metadata, wanted)
+            let content = file::beginning(&mut file, &metadata, wanted(metadata.len()))
                 .map_err(|error| explain(target, &error))?;
             let identity = Identity::of(&metadata);
             Ok(Some(There { content, identity }))
@@ -201,20 +264,31 @@ fn look_at(target: &Path, wanted: u64) -> Result<Option<There>, Outcome> {
     }
 }
 
-fn stale(target: &Path, when: &str, before: &FileMark, now: &FileMark) -> Outcome {
+fn stale(
+    target: &Path,
+    when: &str,
+    (before, now): (&FileMark, &FileMark),
+    change: &str,
+) -> Outcome {
     Outcome::failed(
         format!(
             "{} changed {when} ({}); nothing was written",
             shown(target),
             file::difference(before, now)
         ),
-        "read it again and decide anew",
+        format!("read it again and decide anew{change}"),
     )
 }
 
-fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Result<Report, Outcome> {
+fn write(
+    params: &Params,
+    plan: &Plan,
+    context: &CallContext,
+    recent: &Recent,
+) -> Result<Report, Outcome> {
+    let (view, left) = (&context.view, &context.left);
     let target = &plan.target;
-    let mut there = look_at(target, params.mode.told_by())?;
+    let mut there = look_at(target, |_| params.mode.told_by())?;
     let now = there.as_ref().map(|there| &there.content.mark);
     // An earlier call of the same batch may have written it; adding to a file needs no more than
     // that it is there.
@@ -222,13 +296,23 @@ fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Resul
     match (&plan.before, now) {
         _ if expected || params.mode == Mode::Append => {}
         (Some(before), Some(now)) if before != now => {
-            return Err(stale(target, "while the call waited", before, now));
+            let there = there.as_ref();
+            let change = there.map(|there| recent.change(before, &there.content.bytes));
+            let change = change.unwrap_or_default();
+            let marks = (before, now);
+            return Err(stale(target, "while the call waited", marks, &change));
         }
         (None, Some(_)) => {
             let what = format!("{} appeared while the call waited", shown(target));
             return Err(Outcome::failed(what, "read it and decide anew"));
         }
         _ => {}
+    }
+    if let Some(there) = &there
+        && params.mode == Mode::Overwrite
+    {
+        let redaction = &context.redaction;
+        keep_secrets(target, &there.content.bytes, &params.content, redaction)?;
     }
     let present = there.as_mut().and_then(|there| {
         let bytes = std::mem::take(&mut there.content.bytes);
@@ -249,6 +333,7 @@ fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Resul
         (there, _) => {
             let before = there.as_ref().map(|there| &there.identity);
             let mark = file::replace(target, &[&bytes], before)?;
+            recent.keep(&mark, &[&bytes]);
             let done = match there {
                 Some(_) => "replaced the content of",
                 None => "created",

@@ -1,10 +1,10 @@
 //! What the arguments of a session mean, for `exec` and the conversation alike.
 
-use castellan_core::Grant;
+use castellan_core::{Grant, SessionId};
 use castellan_gate::Permission;
 use castellan_tools::bash::OUTSIDE_SANDBOX;
 
-use crate::cli::SessionArgs;
+use crate::cli::{ModelArgs, SessionArgs};
 use crate::error::CommandError;
 use crate::wiring::World;
 
@@ -50,4 +50,25 @@ pub(crate) fn permission(arguments: &SessionArgs) -> Permission {
         grants: arguments.yes_to.clone(),
         skip: arguments.skip_permissions,
     }
+}
+
+/// The options that go on with this session and reach the same model, for `exec` and the
+/// conversation alike. A key is never repeated.
+pub(crate) fn to_resume(session: SessionId, model: &ModelArgs) -> String {
+    let mut options = format!("--resume {session}");
+    for (flag, value) in [("--base-url", &model.base_url), ("--model", &model.model)] {
+        if let Some(value) = value {
+            options.push_str(&format!(" {flag} {}", quoted(value)));
+        }
+    }
+    options
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }

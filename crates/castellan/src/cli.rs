@@ -78,7 +78,8 @@ pub(crate) enum Command {
     ///
     /// The answer goes to standard output, everything else to standard error. Exit codes: 0 done,
     /// 1 the model or something it needs failed, 2 wrong usage, 3 a call needs an approval and
-    /// nobody could be asked (the session waits; resume it with --yes-to or --skip-permissions).
+    /// nobody could be asked (the session waits; resume it with --yes-to or --skip-permissions),
+    /// 141 whoever read the answer went away.
     Exec(Exec),
     /// List stored sessions, newest first
     Sessions(Sessions),

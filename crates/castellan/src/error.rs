@@ -15,6 +15,27 @@ pub(crate) enum Kind {
     Usage,
     /// A call needs a person and none can be asked. Exit code 3.
     Approval,
+    /// Whoever read its output has gone away, which is not worth a word. Exit code 141, as of
+    /// programs that end by SIGPIPE.
+    NoReader,
+    /// A signal ended the conversation: 143 for SIGTERM, 129 for SIGHUP.
+    Signal(EndedBy),
+}
+
+/// A signal that ends the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndedBy {
+    Terminate,
+    Hangup,
+}
+
+impl EndedBy {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "SIGTERM",
+            Self::Hangup => "SIGHUP",
+        }
+    }
 }
 
 impl Kind {
@@ -23,6 +44,9 @@ impl Kind {
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Approval => 3,
+            Self::NoReader => 141,
+            Self::Signal(EndedBy::Terminate) => 143,
+            Self::Signal(EndedBy::Hangup) => 129,
         }
     }
 }

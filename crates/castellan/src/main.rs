@@ -55,7 +55,9 @@ fn main() -> ExitCode {
     match run(cli, Environment::take()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::note(&error.text());
+            if error.kind != Kind::NoReader {
+                output::note(&error.text());
+            }
             error.kind.into()
         }
     }
@@ -63,6 +65,12 @@ fn main() -> ExitCode {
 
 /// Help and version go to standard output and are no failure.
 fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr()
+        && let Err(error) = output::out("")
+    {
+        output::note(&error.text());
+        return error.kind.into();
+    }
     if error.print().is_err() || error.use_stderr() {
         Kind::Usage.into()
     } else {

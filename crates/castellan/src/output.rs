@@ -1,4 +1,5 @@
-//! Writing to the terminal or to whatever reads us. A reader that goes away is no error of ours.
+//! Writing to the terminal or to whatever reads us. A reader that goes away is nothing to complain
+//! of; the exit code says it, as that of other tools does.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -7,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use castellan_core::text::plain;
+use castellan_host::standard::out_was_closed;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 
 /// How many pieces may wait for a slow reader.
 const WAITING: usize = 4096;
@@ -104,21 +106,28 @@ pub(crate) fn word(value: &impl serde::Serialize) -> String {
     }
 }
 
-/// Writes to standard output. A reader that has gone away wants no more, which is no error.
+/// Writes to standard output.
 ///
 /// # Errors
-/// Anything else that keeps the text from being written, such as a full disk.
+/// What keeps the text from being written, such as a full disk or a standard output that was closed
+/// from the beginning; [`Kind::NoReader`] where its reader has gone away.
 pub(crate) fn out(text: &str) -> Result<(), CommandError> {
+    let failed = |why: &dyn Display| {
+        CommandError::failed(format!("failed to write to standard output: {why}"))
+    };
+    if out_was_closed() {
+        return Err(
+            failed(&"it was closed when the program began").hint("to have no output: >/dev/null")
+        );
+    }
     let mut stdout = io::stdout().lock();
-    match stdout
+    stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::failed(
-            format!("failed to write to standard output: {error}"),
-        )),
-        _ => Ok(()),
-    }
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => CommandError::new(Kind::NoReader, error),
+            _ => failed(&error),
+        })
 }
 
 /// Writes a line to standard output.

@@ -153,10 +153,9 @@ impl Repl {
         };
         repl.head(&notes)?;
         repl.look_for_model();
-        if let Some(id) = resumed
-            && let Err(error) = repl.resume(id).await
-        {
-            repl.complain(&error)?;
+        if let Some(id) = resumed {
+            // What is typed for this session must not begin another one.
+            repl.resume(id).await?;
         }
         Ok(repl)
     }

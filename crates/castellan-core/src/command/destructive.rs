@@ -9,6 +9,8 @@
 //! It is a net against accidents and clumsy tricks, not a wall: a program written to a file and
 //! then run is not seen through. The sandbox is the wall.
 
+mod expansion;
+mod fill;
 mod path;
 mod rule;
 mod scan;
@@ -28,6 +30,9 @@ pub struct Homes {
     pub homes: Vec<String>,
     /// The absolute path of the folder it starts in.
     pub cwd: String,
+    /// The whole environment it starts with, where that is known: a variable that is neither there
+    /// nor set by the command is empty.
+    pub environment: Option<Vec<(String, String)>>,
 }
 
 /// Why a command is refused.
@@ -63,7 +68,7 @@ pub struct Unseen;
 /// [`Unseen`] where nothing was found, but not all was looked at that such a command could be
 /// hidden in. Who decides treats that as "ask a person".
 pub fn destructive(text: &str, homes: &Homes) -> Result<Option<Refusal>, Unseen> {
-    let mut scene = Scene::new(homes);
+    let mut scene = Scene::new(text, homes);
     let found = match split(text) {
         Ok(parts) => parts_of(&parts, &mut scene),
         Err(_unread) => scan::scan(text, &mut scene),
@@ -80,12 +85,17 @@ fn parts_of(parts: &[Part], scene: &mut Scene<'_>) -> Option<Refusal> {
     }
     let mut feeder: Option<Part> = None;
     for part in parts {
+        scene.enter(part);
         let part = scene.resolved(part);
         let unwrapped = part.unwrapped();
+        if rule::may_set_anything(&part) {
+            scene.loosen();
+        }
         if let Some(bomb) = rule::fork_bomb(&unwrapped.parts) {
             return Some(bomb);
         }
         for inner in &unwrapped.parts {
+            scene.enter(inner);
             let inner = scene.resolved(inner);
             if let Some(reason) = rule::refused(&inner, scene) {
                 return Some(Refusal::new(&part.text, reason));
@@ -99,6 +109,12 @@ fn parts_of(parts: &[Part], scene: &mut Scene<'_>) -> Option<Refusal> {
                 &format!("{} | {}", feeder.text, part.text),
                 reason,
             ));
+        }
+        if let Some(reason) = rule::handed(&part, &unwrapped, scene) {
+            return Some(Refusal::new(&part.text, reason));
+        }
+        if unwrapped.opaque.is_some() {
+            scene.loosen();
         }
         if let Some(found) = unwrapped.opaque.and_then(|_| scan::hidden(&part, scene)) {
             return Some(found);

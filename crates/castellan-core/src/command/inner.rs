@@ -411,7 +411,9 @@ fn stays_one(word: &Word) -> bool {
     word.pieces().iter().all(|piece| match piece {
         Piece::Text(_) | Piece::Tilde(_) => true,
         Piece::Pattern(_) | Piece::Brace(_) => false,
-        Piece::Variable { quoted, .. } | Piece::Unknown { quoted } => *quoted,
+        Piece::Variable { quoted, .. }
+        | Piece::Filled { quoted, .. }
+        | Piece::Unknown { quoted } => *quoted,
     })
 }
 

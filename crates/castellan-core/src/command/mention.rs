@@ -75,7 +75,9 @@ fn marked(piece: &Piece) -> String {
         Piece::Pattern(_) => SET.to_string(),
         Piece::Brace(letter) => letter.to_string(),
         Piece::Tilde(_) => "~".to_owned(),
-        Piece::Variable { .. } | Piece::Unknown { .. } => UNKNOWN.to_string(),
+        Piece::Variable { .. } | Piece::Filled { .. } | Piece::Unknown { .. } => {
+            UNKNOWN.to_string()
+        }
     }
 }
 

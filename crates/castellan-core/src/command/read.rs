@@ -374,7 +374,7 @@ impl<'t> Reader<'t> {
             plain &= word.pieces().iter().all(|piece| match piece {
                 Piece::Text(text) => !text.contains(['[', '$', '`']),
                 Piece::Pattern(_) | Piece::Brace(_) | Piece::Tilde(_) => true,
-                Piece::Variable { .. } | Piece::Unknown { .. } => false,
+                Piece::Variable { .. } | Piece::Filled { .. } | Piece::Unknown { .. } => false,
             });
             raw.push(word.raw().to_owned());
             values_read.push(word);

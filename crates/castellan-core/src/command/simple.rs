@@ -363,6 +363,8 @@ impl<'t> Reader<'t> {
         let mut run: Vec<Node<'t>> = Vec::new();
         let mut value = None;
         let mut appends = false;
+        let mut values = Vec::new();
+        let mut element = false;
         for child in children {
             match child.kind() {
                 "=" => {}
@@ -373,10 +375,11 @@ impl<'t> Reader<'t> {
                     of.map(|of| self.text(of))
                         .unwrap_or_default()
                         .clone_into(&mut name);
+                    element = true;
                     self.substitutions(child)?;
                 }
                 "array" => {
-                    self.substitutions(child)?;
+                    values = self.elements(child)?;
                     value = Some(Word::unknown(self.text(child)));
                 }
                 _ => run.push(child),
@@ -390,14 +393,38 @@ impl<'t> Reader<'t> {
             Some(_) => return Self::unread(node, "an assignment that ends elsewhere"),
             None => self.word(&run)?,
         };
+        if element {
+            // The others are there as well.
+            appends = true;
+            values = vec![value.clone()];
+        }
         let by = SetBy::Assignment;
         Ok(Assignment {
             name,
             value,
             appends,
-            values: Vec::new(),
+            values,
             by,
         })
+    }
+
+    /// The elements of an array; none where they have keys of their own.
+    fn elements(&mut self, node: Node<'t>) -> Result<Vec<Word>, Unread> {
+        if self.text(node).contains("]=") {
+            self.substitutions(node)?;
+            return Ok(Vec::new());
+        }
+        let mut cursor = node.walk();
+        let mut draft = Draft::default();
+        for child in node.named_children(&mut cursor) {
+            if is_word(child.kind()) {
+                draft.word(child);
+            } else if child.kind() != "comment" {
+                self.substitutions(node)?;
+                return Ok(Vec::new());
+            }
+        }
+        draft.words.iter().map(|run| self.word(run)).collect()
     }
 }
 

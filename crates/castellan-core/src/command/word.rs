@@ -18,11 +18,28 @@ pub enum Piece {
         /// Inside double quotes: its value is not split into words.
         quoted: bool,
     },
+    /// What follows from variables or from words, for who follows those; to everybody else it is
+    /// not known.
+    Filled {
+        /// From what.
+        with: Filling,
+        /// Inside double quotes: it is not split into words.
+        quoted: bool,
+    },
     /// What only running it would tell.
     Unknown {
         /// Inside double quotes: it is not split into words.
         quoted: bool,
     },
+}
+
+/// What the shell fills in that may be worked out before it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filling {
+    /// What stands between `${` and `}`, or behind `$`, where it is more than a variable's name.
+    Expansion(String),
+    /// The words of an `echo` or `printf` that is all there is in a substitution, its name first.
+    Output(Vec<Word>),
 }
 
 /// A word of a command.
@@ -132,7 +149,9 @@ impl Word {
             && !head.starts_with('-')
             && self.pieces.iter().all(|piece| match piece {
                 Piece::Text(_) | Piece::Pattern(_) | Piece::Tilde(_) => true,
-                Piece::Variable { quoted, .. } | Piece::Unknown { quoted } => *quoted,
+                Piece::Variable { quoted, .. }
+                | Piece::Filled { quoted, .. }
+                | Piece::Unknown { quoted } => *quoted,
                 Piece::Brace(_) => false,
             })
     }

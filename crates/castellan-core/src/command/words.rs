@@ -5,8 +5,8 @@ use tree_sitter::Node;
 use super::check::text;
 use super::read::{Draftless, Place, Reader, is_statement, is_word, read};
 use super::simple::Draft;
-use super::word::{Piece, Word};
-use super::{Assignment, DEEPEST, Flow, MOST_PARTS, SetBy, Unread, quote};
+use super::word::{Filling, Piece, Word};
+use super::{Assignment, DEEPEST, Flow, MOST_PARTS, Part, SetBy, Unread, quote};
 
 impl<'t> Reader<'t> {
     /// `[ … ]` and `[[ … ]]`.
@@ -135,10 +135,8 @@ impl<'t> Reader<'t> {
                 self.substitutions(node)?;
                 pieces.push(variable(node, self.source, false));
             }
-            "command_substitution"
-            | "process_substitution"
-            | "arithmetic_expansion"
-            | "translated_string" => {
+            "command_substitution" => pieces.push(self.output(node, false)?),
+            "process_substitution" | "arithmetic_expansion" | "translated_string" => {
                 self.substitutions(node)?;
                 pieces.push(Piece::Unknown { quoted: false });
             }
@@ -203,13 +201,43 @@ impl<'t> Reader<'t> {
             }
             let known = self.source.get(end..child.start_byte()).ok_or(odd)?;
             pieces.push(Piece::Text(quote::double_quoted(known).ok_or(odd)?));
-            self.substitutions(child)?;
-            pieces.push(variable(child, self.source, true));
+            pieces.push(if child.kind() == "command_substitution" {
+                self.output(child, true)?
+            } else {
+                self.substitutions(child)?;
+                variable(child, self.source, true)
+            });
             end = child.end_byte();
         }
         let known = self.source.get(end..node.end_byte() - 1).ok_or(odd)?;
         pieces.push(Piece::Text(quote::double_quoted(known).ok_or(odd)?));
         Ok(())
+    }
+
+    /// Reads a command substitution: what it is filled with, where that is what plain words say.
+    fn output(&mut self, node: Node<'t>, quoted: bool) -> Result<Piece, Unread> {
+        let first = self.parts.len();
+        self.substitutions(node)?;
+        let parts = self.parts.get(first..).unwrap_or_default();
+        let words = parts
+            .split_last()
+            .filter(|(last, before)| {
+                let within = |part: &Part| part.scope.len() > last.scope.len();
+                matches!(last.name(), Some("echo" | "printf"))
+                    && last.words.len() <= MOST_WRITTEN
+                    && last.assignments.is_empty()
+                    && last.redirections.is_empty()
+                    && !last.flow.fed
+                    && before.iter().all(within)
+            })
+            .map(|(last, _)| last.words.clone());
+        Ok(match words {
+            Some(words) => Piece::Filled {
+                with: Filling::Output(words),
+                quoted,
+            },
+            None => Piece::Unknown { quoted },
+        })
     }
 
     /// Reads every substitution at and below `node`.
@@ -309,28 +337,29 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The variable of a `$x`, `${x}`, or `${x:-…}`; anything else is not known.
+/// How many words of an `echo` are kept, to know what it writes.
+const MOST_WRITTEN: usize = 64;
+/// How long an expansion is that is kept, in bytes.
+const LONGEST_EXPANSION: usize = 256;
+
+/// The variable of a `$x` or `${x}`, and what else stands behind a dollar sign as it was written.
 pub(super) fn variable(node: Node<'_>, source: &str, quoted: bool) -> Piece {
     let text = text(node, source);
     let inside = text
         .strip_prefix("${")
         .and_then(|rest| rest.strip_suffix('}'))
         .or_else(|| text.strip_prefix('$'));
-    let name = inside.map(|inside| {
-        let end = inside.find(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
-        let (name, rest) = inside.split_at(end.unwrap_or(inside.len()));
-        // A default or a demand leaves a variable that is set as it is.
-        let same = rest.is_empty() || rest.starts_with([':', '-', '?', '=']);
-        let part = rest
-            .strip_prefix(':')
-            .is_some_and(|more| !more.starts_with(['-', '?', '=']));
-        (name, same && !part)
-    });
-    match name {
-        Some((name, true)) if quote::is_name(name) => Piece::Variable {
+    match inside {
+        Some(name) if quote::is_name(name) => Piece::Variable {
             name: name.to_owned(),
             quoted,
         },
+        Some(inside) if inside.len() <= LONGEST_EXPANSION && !inside.starts_with('(') => {
+            Piece::Filled {
+                with: Filling::Expansion(inside.to_owned()),
+                quoted,
+            }
+        }
         _ => Piece::Unknown { quoted },
     }
 }

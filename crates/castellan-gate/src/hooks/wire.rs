@@ -10,11 +10,16 @@
 //! "input": {…}}`, or `{"hookSpecificOutput": {"permissionDecision": …, "permissionDecisionReason":
 //! …, "updatedInput": {…}}}`, or `{"decision": "approve|block", "reason": …}`. Exit code 2 denies,
 //! with what stands on standard error as the reason, whatever was written beside it.
+//!
+//! Keys of other agents' answers that have no meaning here are passed over. But an answer of which
+//! nothing is known, or with a key that is nearly a known one, or with one where it does not count, is
+//! none: what it was to say would get lost.
 
 use std::path::Path;
 
 use castellan_core::event::Decision;
-use castellan_core::text::shorten;
+use castellan_core::nearest;
+use castellan_core::text::{one_line, shorten};
 use serde_json::{Map, Value, json};
 
 use super::Told;
@@ -32,6 +37,30 @@ const FAMILIAR: [(&str, &str); 8] = [
 ];
 /// The tools whose `path` such hooks know as `file_path`.
 const FILES: [&str; 3] = ["read_file", "write_file", "edit_file"];
+/// What an answer may have.
+const ANSWER: [&str; 10] = [
+    "decision",
+    "reason",
+    "input",
+    "continue",
+    "stopReason",
+    SPECIFIC,
+    "additionalContext",
+    "suppressOutput",
+    "systemMessage",
+    "terminalSequence",
+];
+/// What has an answer to one kind of event.
+const SPECIFIC: &str = "hookSpecificOutput";
+/// What that may have.
+const SPECIFIC_ANSWER: [&str; 6] = [
+    "hookEventName",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "additionalContext",
+    "updatedMCPToolOutput",
+];
 /// The parameter of ours, and its familiar name.
 const PATH: [&str; 2] = ["path", "file_path"];
 
@@ -169,10 +198,7 @@ pub(super) fn understood(code: i32, stdout: &[u8], stderr: &[u8]) -> Result<Sayi
         saying.add(decision(&word)?, text(&object, "reason")?);
     }
     saying.input = input(&object, "input")?;
-    if let Some(nested) = object.get("hookSpecificOutput") {
-        let Value::Object(nested) = nested else {
-            return Err("wrote a `hookSpecificOutput` that is no object".to_owned());
-        };
+    if let Some(nested) = specific(&object)? {
         if let Some(word) = text(nested, "permissionDecision")? {
             saying.add(decision(&word)?, text(nested, "permissionDecisionReason")?);
         }
@@ -212,7 +238,7 @@ pub(super) fn remark(code: i32, stdout: &[u8], stderr: &[u8]) -> Option<String> 
             remarks.extend(text(&object, "reason")?);
         }
         remarks.extend(text(&object, "additionalContext")?);
-        if let Some(Value::Object(nested)) = object.get("hookSpecificOutput") {
+        if let Some(nested) = specific(&object)? {
             remarks.extend(text(nested, "additionalContext")?);
         }
         Ok(remarks)
@@ -230,10 +256,51 @@ fn object(stdout: &[u8]) -> Result<Option<Map<String, Value>>, String> {
         return Ok(None);
     }
     match serde_json::from_slice(stdout) {
-        Ok(Value::Object(object)) => Ok(Some(object)),
+        Ok(Value::Object(object)) => {
+            known(&object, &ANSWER, &SPECIFIC_ANSWER)?;
+            Ok(Some(object))
+        }
         Ok(_) => Err("wrote JSON that is no object".to_owned()),
         Err(error) => Err(format!("wrote something that is no JSON: {error}")),
     }
+}
+
+/// The part of an answer that is about the event.
+fn specific(object: &Map<String, Value>) -> Result<Option<&Map<String, Value>>, String> {
+    match object.get(SPECIFIC) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(nested)) => {
+            known(nested, &SPECIFIC_ANSWER, &ANSWER)?;
+            Ok(Some(nested))
+        }
+        Some(_) => Err(format!("wrote a `{SPECIFIC}` that is no object")),
+    }
+}
+
+/// Makes sure that nothing an object says is lost: `here` are the keys it may have, `elsewhere` those
+/// that count in another place.
+fn known(object: &Map<String, Value>, here: &[&str], elsewhere: &[&str]) -> Result<(), String> {
+    let shown = |key: &str| shorten(&one_line(key), 40);
+    for key in object.keys().filter(|key| !here.contains(&key.as_str())) {
+        if elsewhere.contains(&key.as_str()) {
+            return Err(format!("wrote `{}` where it does not count", shown(key)));
+        }
+        let plain = key.replace(['_', '-', ' '], "");
+        if let Some(meant) = nearest::slip(&plain, here.iter().chain(elsewhere).copied()) {
+            return Err(format!(
+                "wrote a key `{}`; the one that counts is `{meant}`",
+                shown(key)
+            ));
+        }
+    }
+    if object.is_empty() || object.keys().any(|key| here.contains(&key.as_str())) {
+        return Ok(());
+    }
+    let keys: Vec<String> = object.keys().take(3).map(|key| shown(key)).collect();
+    Err(format!(
+        "wrote an answer in which nothing is known: `{}`",
+        keys.join("`, `")
+    ))
 }
 
 fn text(object: &Map<String, Value>, key: &str) -> Result<Option<String>, String> {
@@ -305,6 +372,13 @@ mod tests {
                 r#"{"continue": false, "stopReason": "r"}"#,
                 allow(Decision::Deny, "r"),
             ),
+            // What says nothing to us.
+            (
+                r#"{"continue": true, "systemMessage": "m", "version": 1,
+                    "hookSpecificOutput": {"hookEventName": "PreToolUse", "somebodysOwn": 1}}"#,
+                Saying::default(),
+            ),
+            (r#"{"hookSpecificOutput": {}}"#, Saying::default()),
             // The stricter of two.
             (
                 r#"{"decision": "approve", "hookSpecificOutput": {"permissionDecision": "deny"}}"#,
@@ -326,6 +400,17 @@ mod tests {
             "{\"decision\": true}",
             "{\"input\": \"ls\"}",
             "{\"hookSpecificOutput\": []}",
+            "{\"Decision\": \"deny\"}",
+            "{\"DECISION\": \"deny\", \"reason\": \"r\"}",
+            "{\"desicion\": \"deny\", \"reason\": \"r\"}",
+            "{\"permission\": \"deny\"}",
+            "{\"ok\": false}",
+            "{\"permissionDecision\": \"deny\", \"continue\": true}",
+            "{\"hook_specific_output\": {\"permissionDecision\": \"deny\"}}",
+            "{\"hookSpecificOutput\": {\"permission_decision\": \"deny\"}}",
+            "{\"hookSpecificOutput\": {\"decision\": \"deny\"}}",
+            "{\"hookSpecificOutput\": {\"verdict\": \"deny\"}}",
+            "{\"continue\": true, \"updated_input\": {}}",
         ] {
             assert!(said(stdout).is_err(), "{stdout}");
         }

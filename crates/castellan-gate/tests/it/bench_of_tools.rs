@@ -203,6 +203,7 @@ impl Bench {
             seen: Default::default(),
             shells: Default::default(),
             result_limit: self.result_limit,
+            redaction: Default::default(),
         };
         self.gate
             .handle(Batch {

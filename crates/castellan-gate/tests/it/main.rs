@@ -8,4 +8,5 @@ mod bench_of_tools;
 mod execute;
 mod guards;
 mod path;
+mod standing;
 mod trace;

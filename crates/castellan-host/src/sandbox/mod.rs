@@ -95,7 +95,7 @@ impl Sandbox {
     }
 
     /// Finds the best rung that works here, by trying each on a command of `shell`. Takes a few
-    /// milliseconds, and at most a few seconds where a rung hangs.
+    /// milliseconds, and ten seconds where a rung hangs: what shows nothing is tried twice.
     pub async fn find(wish: &Wish, shell: &Shell, environment: &Environment) -> Self {
         let mut sandbox = Self::unproven(wish, environment);
         if sandbox.mode == Mode::Off {

@@ -116,7 +116,7 @@ async fn a_hook_sees_no_variable_that_was_not_given_to_it() {
 async fn a_hook_that_misbehaves_is_broken_and_says_how() {
     for (command, expected) in [
         ("yes", "more than 1 MiB"),
-        ("head -c 10000000 /dev/zero >&2", "more than 1 MiB"),
+        ("head -c 10000000 /dev/zero", "more than 1 MiB"),
         ("kill -9 $$", "SIGKILL"),
         ("kill -SEGV $$", "SIGSEGV"),
     ] {
@@ -129,6 +129,16 @@ async fn a_hook_that_misbehaves_is_broken_and_says_how() {
         let said = "bash: line 1: no-such-program: command not found\n";
         exited(127, "", said)
     });
+}
+
+#[tokio::test]
+async fn a_long_reason_is_cut_and_leaves_the_exit_code_as_it_is() {
+    let long = "echo no pushing >&2; head -c 3000000 /dev/zero | tr '\\0' x >&2; exit 2";
+    let HookEnd::Exited { code, stderr, .. } = end(long).await else {
+        panic!("it is broken");
+    };
+    assert_eq!((code, stderr.len()), (2, 1024 * 1024));
+    assert!(stderr.starts_with(b"no pushing\nxxx"));
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ mod hooks;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod kept;
+#[cfg(test)]
 mod owner;
 #[cfg(test)]
 mod sandbox;

@@ -346,9 +346,24 @@ impl Session {
     /// The open round of asking with the calls in it.
     #[must_use]
     pub fn question(&self) -> Option<Question> {
-        let cycle_id = self.open_question()?;
-        let items = self.waiting();
-        Some(Question { cycle_id, items })
+        self.journal.read(|state| {
+            let (first, _) = state.undecided().next()?;
+            let cycle_id = first.cycle_id;
+            let mut question = Question {
+                cycle_id,
+                items: Vec::new(),
+                numbers: Vec::new(),
+                asked: 0,
+            };
+            for (asked, is_open) in state.round(cycle_id) {
+                question.asked += 1;
+                if is_open {
+                    question.items.push(asked.item.clone());
+                    question.numbers.push(question.asked);
+                }
+            }
+            Some(question)
+        })
     }
 
     /// Whether the last turn ended before it was done, so that [`take_up`](Self::take_up) would go
@@ -544,6 +559,7 @@ impl Session {
             seen: state.seen.clone(),
             shells: state.shells.clone(),
             result_limit: result_limit(self.window(state)),
+            redaction: self.parts.gate.redaction().clone(),
         })
     }
 

@@ -504,18 +504,34 @@ impl State {
         open.filter_map(|call| Some((call.asked.as_ref()?, call.asked_at)))
     }
 
+    /// What a round of asking was about, in order, and whether it is still open.
+    pub fn round(&self, cycle_id: CycleId) -> impl Iterator<Item = (&Asked, bool)> {
+        self.last_calls().iter().filter_map(move |call| {
+            let asked = call
+                .asked
+                .as_ref()
+                .filter(|asked| asked.cycle_id == cycle_id)?;
+            Some((asked, call.result.is_none() && call.answer.is_none()))
+        })
+    }
+
     /// Calls of the model's last answer that have no result.
     pub fn open_calls(&self) -> impl Iterator<Item = &CallState> {
+        let calls = self.last_calls().iter();
+        calls.filter(|call| call.result.is_none())
+    }
+
+    /// The calls of the model's last answer.
+    fn last_calls(&self) -> &[CallState] {
         let mut spoken = self
             .entries
             .iter()
             .rev()
             .filter(|entry| !matches!(entry, Entry::Notice(_)));
-        let calls = match spoken.next() {
-            Some(Entry::Assistant { calls, .. }) => calls.as_slice(),
+        match spoken.next() {
+            Some(Entry::Assistant { calls, .. }) => calls,
             Some(Entry::User { .. } | Entry::Notice(_) | Entry::Summary { .. }) | None => &[],
-        };
-        calls.iter().filter(|call| call.result.is_none())
+        }
     }
 
     /// The words of the model's last answer.

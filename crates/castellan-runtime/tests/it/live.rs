@@ -109,7 +109,9 @@ async fn the_first_answer_wins_and_the_second_is_told_so() {
     let world = asking(acts());
     let running = start(world.begin());
     running.live.say("go").unwrap();
-    let Question { cycle_id, items } = running.asked().await;
+    let Question {
+        cycle_id, items, ..
+    } = running.asked().await;
     let other = running.live.clone();
     let call_id = items[0].call_id;
     let (first, second) = tokio::join!(
@@ -125,6 +127,33 @@ async fn the_first_answer_wins_and_the_second_is_told_so() {
     ));
     running.over().await;
     assert_eq!(world.done().get("a"), Some(&1));
+}
+
+#[tokio::test]
+async fn a_call_keeps_its_number_while_others_are_answered_and_in_another_process() {
+    let model = FunctionModel::new(|messages| match results(messages) {
+        0 => calls(&[("do", "\"a\""), ("do", "\"b\""), ("do", "\"c\"")]),
+        _ => says("done"),
+    });
+    let world = asking(model);
+    let running = start(world.begin());
+    running.live.say("go").unwrap();
+    let asked = running.asked().await;
+    assert_eq!((asked.numbers.as_slice(), asked.asked), (&[1, 2, 3][..], 3));
+    let no = vec![Answer::new(asked.items[1].call_id, false)];
+    running.live.decide(asked.cycle_id, "a", no).await.unwrap();
+    let left = Question {
+        items: vec![asked.items[0].clone(), asked.items[2].clone()],
+        numbers: vec![1, 3],
+        ..asked
+    };
+    running
+        .until(|standing| standing.question.as_ref() == Some(&left))
+        .await;
+    let id = running.live.id();
+    drop(running.left().await);
+    let again = start(world.open(id).await);
+    assert_eq!(again.asked().await, left);
 }
 
 #[tokio::test]
@@ -405,6 +434,16 @@ async fn whoever_holds_a_handle_learns_that_the_driver_was_dropped() {
     );
 }
 
+/// Answers all that is asked, unless somebody was faster.
+async fn answer_all(live: &Live, question: &Question, approve: bool) {
+    let items = question.items.iter();
+    let answers = items.map(|item| Answer::new(item.call_id, approve));
+    drop(
+        live.decide(question.cycle_id, "hand", answers.collect())
+            .await,
+    );
+}
+
 /// Several people at once, each saying, stopping, answering, taking up and compacting as they like.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
@@ -428,11 +467,8 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
                     taken_back.push(text);
                 }
                 let question = live.standing().borrow().question.clone();
-                if let Some(Question { cycle_id, items }) = question {
-                    let answers = items
-                        .iter()
-                        .map(|item| Answer::new(item.call_id, hand % 2 == 0));
-                    drop(live.decide(cycle_id, "hand", answers.collect()).await);
+                if let Some(question) = question {
+                    answer_all(&live, &question, hand % 2 == 0).await;
                 }
                 match (number + hand) % 5 {
                     0 => taken_back.extend(live.stop().into_iter().map(|said| said.text)),
@@ -453,16 +489,10 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         let standing = running
             .until(|it| it.question.is_some() || (it.queued == 0 && it.activity == Activity::Idle))
             .await;
-        let Some(Question { cycle_id, items }) = standing.question else {
+        let Some(question) = standing.question else {
             break;
         };
-        let answers = items.iter().map(|item| Answer::new(item.call_id, true));
-        drop(
-            running
-                .live
-                .decide(cycle_id, "end", answers.collect())
-                .await,
-        );
+        answer_all(&running.live, &question, true).await;
     }
     running.left().await;
     let log = world.log(id).await;

@@ -128,6 +128,7 @@ pub(crate) struct Look {
     pub(crate) elapsed: Duration,
     pub(crate) total: u64,
     pub(crate) lines: u64,
+    pub(crate) nuls: u64,
 }
 
 impl Background {
@@ -370,6 +371,7 @@ impl Entry {
             end,
             total: inside.capture.total(),
             lines: inside.capture.lines(),
+            nuls: inside.capture.nuls(),
         }
     }
 

@@ -59,6 +59,18 @@ pub(super) fn not_started(refused: NotStarted) -> Outcome {
     }
 }
 
+/// What is said where `nuls` of `total` bytes are not shown; `None` where all are.
+pub(crate) fn without_nuls(nuls: u64, total: u64) -> Option<String> {
+    match nuls {
+        0 => None,
+        _ if nuls == total => Some(format!(
+            "all {total} bytes of the output are NUL and left out"
+        )),
+        1 => Some("1 NUL byte of the output is left out".to_owned()),
+        _ => Some(format!("{nuls} NUL bytes of the output are left out")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

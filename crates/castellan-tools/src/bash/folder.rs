@@ -1,5 +1,8 @@
-//! The session's working folder: where a command left it, and what happens when it is gone.
+//! The session's working folder: where a command left it, and what happens when it is gone or can't
+//! be entered.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use castellan_core::tool::{CallContext, Report, SessionEffect, SessionView};
@@ -7,23 +10,36 @@ use castellan_core::{EffectStatus, ErrorCode, Outcome, outcome::Retry};
 use castellan_host::Folder;
 use castellan_host::shell::{End, ShellReport};
 
-/// Where to go instead of a folder that is gone: the workspace, else the user's home, else the root.
+/// Why no command can start in `folder`; `None` where one can.
+pub(super) fn lost(folder: &Path) -> Option<&'static str> {
+    // What is in a folder is looked up as a command that starts there does it.
+    match fs::metadata(folder.join(".")) {
+        Ok(inside) if inside.is_dir() => None,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Some("can't be entered (permission denied)")
+        }
+        Ok(_) | Err(_) => Some("is gone"),
+    }
+}
+
+/// Where to go instead of a folder that is lost: the workspace, else the user's home, else the root.
 pub(super) fn refuge(view: &SessionView, environment: &[(String, String)]) -> PathBuf {
     let home = environment.iter().find(|(name, _)| name == "HOME");
     let home = home.map(|(_, value)| PathBuf::from(value));
     [Some(view.workspace.clone()), home]
         .into_iter()
         .flatten()
-        .find(|folder| folder.is_absolute() && folder.is_dir())
+        .find(|folder| folder.is_absolute() && lost(folder).is_none())
         .unwrap_or_else(|| PathBuf::from("/"))
 }
 
-/// The report of a command that was not run because its folder is gone. It was meant for that
+/// The report of a command that was not run because its folder is lost. It was meant for that
 /// folder; `rm -r *` in another one would be another command.
 pub(super) fn vanished(view: &SessionView, refuge: PathBuf) -> Report {
     let what = format!(
-        "the working folder {} is gone, and nothing was run",
-        view.cwd.display()
+        "the working folder {} {}, and nothing was run",
+        view.cwd.display(),
+        lost(&view.cwd).unwrap_or("was gone for a moment")
     );
     let next = format!(
         "commands run in {} from now on: make the call again if it is meant for there",

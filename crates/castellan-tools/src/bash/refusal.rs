@@ -16,6 +16,7 @@ pub(super) fn refuse(
     let homes = Homes {
         homes: home.map(|(_, value)| value.clone()).into_iter().collect(),
         cwd: view.cwd.to_string_lossy().into_owned(),
+        environment: Some(environment.to_vec()),
     };
     match destructive(command, &homes) {
         Ok(None) => Ok(None),

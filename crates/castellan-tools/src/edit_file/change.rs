@@ -1,10 +1,14 @@
 //! What a call's edits make of a text: all of them, or the reason why none.
 
+use std::ops::Range;
+
 use castellan_core::Outcome;
+use castellan_core::secret::Redaction;
 use castellan_core::text::shorten;
 
 use super::locate::{self, Found, Miss, Wanted, Which};
 use super::nearest::nearest;
+use crate::file::concealed;
 use crate::file::diff::{self, CONTEXT, Style, Unified};
 use crate::file::text::{Replacement, Text, Unencodable};
 
@@ -31,8 +35,13 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Locates every edit in the text as it is; edits don't see each other.
-    pub(super) fn of(text: &Text, requests: &[Request<'_>]) -> Result<Self, Outcome> {
+    /// Locates every edit in the text as it is; edits don't see each other. None may write the mark
+    /// of a secret of `redaction` over one.
+    pub(super) fn of(
+        text: &Text,
+        requests: &[Request<'_>],
+        redaction: &Redaction,
+    ) -> Result<Self, Outcome> {
         let mut all: Vec<(usize, Replacement)> = Vec::new();
         let mut notes = Vec::new();
         for (number, request) in requests.iter().enumerate() {
@@ -42,7 +51,8 @@ impl Change {
                 String::new()
             };
             let found = locate_one(text, request)
-                .map_err(|problem| problem.outcome(text, request, &name))?;
+                .and_then(|found| keep_secrets(text, request, redaction, found))
+                .map_err(|problem| problem.outcome(text, request, &name, redaction))?;
             all.extend(found.replacements.into_iter().map(|one| (number, one)));
             notes.extend(found.note.map(|note| format!("{name}{note}")));
         }
@@ -82,6 +92,7 @@ impl Change {
 enum Problem {
     Unencodable(&'static str, Unencodable),
     Same,
+    Secret,
     Miss(Miss, Vec<u8>),
 }
 
@@ -101,9 +112,33 @@ fn locate_one(text: &Text, request: &Request<'_>) -> Result<Found, Problem> {
     locate::locate(text.content(), &wanted).map_err(|miss| Problem::Miss(miss, wanted.old))
 }
 
+/// Whether the lines of no place have a secret where the new text has the mark of one.
+fn keep_secrets(
+    text: &Text,
+    request: &Request<'_>,
+    redaction: &Redaction,
+    found: Found,
+) -> Result<Found, Problem> {
+    let content = text.content();
+    let hurts = |range: &Range<usize>| {
+        let lines = content.get(diff::whole_lines(content, range));
+        redaction.finds(&text.show(lines.unwrap_or_default()))
+    };
+    if concealed::is_marked(request.new) && found.replacements.iter().any(|one| hurts(&one.range)) {
+        return Err(Problem::Secret);
+    }
+    Ok(found)
+}
+
 impl Problem {
     /// In words for a model.
-    fn outcome(self, text: &Text, request: &Request<'_>, name: &str) -> Outcome {
+    fn outcome(
+        self,
+        text: &Text,
+        request: &Request<'_>,
+        name: &str,
+        redaction: &Redaction,
+    ) -> Outcome {
         let (what, next) = match self {
             Self::Unencodable(property, Unencodable(what)) => (
                 format!("`{property}`: {what}; nothing was written"),
@@ -114,6 +149,13 @@ impl Problem {
                     .to_owned(),
                 "say what should change".to_owned(),
             ),
+            Self::Secret => concealed::overwritten(&text.show(text.content()), redaction),
+            Self::Miss(Miss::Absent, _)
+                if concealed::is_marked(request.old)
+                    && redaction.finds(&text.show(text.content())) =>
+            {
+                concealed::unquotable(&text.show(text.content()), redaction)
+            }
             Self::Miss(Miss::Absent, old) => absent(text, request, &old),
             Self::Miss(Miss::Several { lines, total }, _) => (
                 format!(

@@ -200,6 +200,13 @@ fn feeds(text: &[u8], range: Range<usize>) -> usize {
     memchr::memchr_iter(b'\n', text.get(range).unwrap_or_default()).count()
 }
 
+/// The lines that a place is in, whole.
+pub(crate) fn whole_lines(content: &[u8], place: &Range<usize>) -> Range<usize> {
+    // What ends with a line feed does not reach into the next line.
+    let last = place.end.saturating_sub(1).max(place.start);
+    lines_back(content, place.start, 0)..lines_on(content, last, 0)
+}
+
 /// The start of the line `lines` before the one that `place` is in.
 fn lines_back(content: &[u8], place: usize, lines: usize) -> usize {
     let before = content.get(..place).unwrap_or(content);

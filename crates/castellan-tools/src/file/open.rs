@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 
 use castellan_core::Outcome;
 use castellan_core::text::{one_line, shorten};
+use nix::sys::statfs::{
+    BPF_FS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC,
+    SECURITYFS_MAGIC, SELINUX_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, statfs,
+};
 
 /// Bytes of a path; the kernel takes no longer ones.
 const LONGEST: usize = 4096;
@@ -110,6 +114,39 @@ pub(crate) fn require_regular(path: &Path, kind: FileType) -> Result<(), Problem
     };
     Err(Problem::Unusable(format!(
         "{} is {word}, not a regular file",
+        shown(path)
+    )))
+}
+
+/// File systems whose files are the kernel's own: looking like files on a disk, they take some writes
+/// and no others.
+const OF_THE_KERNEL: [(FsType, &str); 9] = [
+    (PROC_SUPER_MAGIC, "proc"),
+    (SYSFS_MAGIC, "sysfs"),
+    (CGROUP_SUPER_MAGIC, "cgroup"),
+    (CGROUP2_SUPER_MAGIC, "cgroup2"),
+    (DEBUGFS_MAGIC, "debugfs"),
+    (TRACEFS_MAGIC, "tracefs"),
+    (SECURITYFS_MAGIC, "securityfs"),
+    (SELINUX_MAGIC, "selinux"),
+    (BPF_FS_MAGIC, "bpf"),
+];
+
+/// Refuses a file that is the kernel's own, by its kind: its content is not kept and replaced.
+///
+/// # Errors
+/// [`Problem::Unusable`].
+pub fn require_kept(path: &Path) -> Result<(), Problem> {
+    // Who can't ask is told by the write itself.
+    let Ok(found) = statfs(path) else {
+        return Ok(());
+    };
+    let kind = found.filesystem_type();
+    let Some((_, name)) = OF_THE_KERNEL.iter().find(|(known, _)| *known == kind) else {
+        return Ok(());
+    };
+    Err(Problem::Unusable(format!(
+        "{} is a file of the kernel's ({name}), not a regular file; `bash` can write to one",
         shown(path)
     )))
 }

@@ -15,7 +15,7 @@ use castellan_core::{EffectStatus, Outcome};
 use castellan_core::tool::FileMark;
 
 use super::mark::{Identity, mark_of_written};
-use super::open::{Problem, explain, require_regular, shown};
+use super::open::{Problem, explain, require_kept, require_regular, shown};
 use draft::Draft;
 
 /// Pieces that are shorter are written together.
@@ -153,6 +153,7 @@ const NO_SURPRISE: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
 /// # Errors
 /// [`Problem::Unusable`].
 pub fn require_writable(path: &Path, metadata: &Metadata) -> Result<(), Problem> {
+    require_kept(path)?;
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o222 == 0 {
         let text = format!(

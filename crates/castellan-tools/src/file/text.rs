@@ -236,6 +236,12 @@ impl Text {
         (!self.encoding.is_wide()).then(|| self.raw_splices(replacements))
     }
 
+    /// The bytes of the file; `None` where they were converted.
+    #[must_use]
+    pub fn into_bytes(self) -> Option<Vec<u8>> {
+        (!self.encoding.is_wide()).then_some(self.raw)
+    }
+
     fn raw_splices(&self, replacements: &[Replacement]) -> Vec<Splice> {
         let inner = self.inner();
         let skipped = self.raw.len() - inner.len();

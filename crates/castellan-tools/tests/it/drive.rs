@@ -24,6 +24,7 @@ pub(crate) fn view(folder: &Path) -> SessionView {
         seen: Default::default(),
         shells: Default::default(),
         result_limit: 256 * 1024,
+        redaction: Default::default(),
     }
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn context(view: &SessionView, stop: &CancelSource, clock: ManualCloc
         cancel: stop.token(),
         progress: Arc::new(Unwatched),
         overflow: Arc::new(Unwatched),
-        redaction: Default::default(),
+        redaction: view.redaction.clone(),
         left: Default::default(),
         clock: Arc::new(clock),
         model: None,

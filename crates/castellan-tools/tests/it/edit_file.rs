@@ -472,3 +472,38 @@ async fn a_change_in_a_large_file_is_made_and_shown_without_its_rest() {
         content.replace("the end", "an end").replace("text", "TEXT")
     );
 }
+
+/// It is known by its identity, and what was read of it is kept while the call waits.
+#[tokio::test]
+async fn a_large_file_that_changes_while_the_call_waits_is_left_as_it_is() {
+    let home = Home::new();
+    let content = "a line\n".repeat(1_500_000) + "the end\r\n";
+    home.write("big", &content);
+    std::fs::hard_link(
+        home.workspace().join("big"),
+        home.workspace().join("other name"),
+    )
+    .unwrap();
+    let arguments = json!({"path": "big", "old_string": "the end", "new_string": "an end"});
+    let view = read(&home, "big").await;
+    let changed = content.replace("the end", "nothing");
+    let between = |_: &_| {
+        home.write("big", &changed);
+    };
+    let report = call_with(tool(), arguments.clone(), &view, between).await;
+    assert!(text(report).contains("changed while the call waited"));
+    assert_eq!(home.read("big").unwrap(), changed);
+
+    home.write("big", &content);
+    let report = call(tool(), arguments, &read(&home, "big").await).await;
+    let view = after(&view, &report);
+    assert_eq!(report.outcome.effect(), EffectStatus::Committed);
+    assert_eq!(
+        home.read("other name").unwrap(),
+        content.replace("the end", "an end")
+    );
+    // Its own write is known.
+    let arguments = json!({"path": "big", "old_string": "an end", "new_string": "The End"});
+    let report = call(tool(), arguments, &view).await;
+    assert!(text(report).starts_with("edited"));
+}

@@ -5,7 +5,9 @@
     reason = "a test that meets what it did not expect fails"
 )]
 
+mod bash;
 mod cases;
+mod concealed;
 mod diff_file;
 mod drive;
 mod edit_file;
@@ -13,5 +15,6 @@ mod faults;
 mod names;
 mod read_file;
 mod search;
+mod stale;
 mod text;
 mod write_file;

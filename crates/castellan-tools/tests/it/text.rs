@@ -110,6 +110,22 @@ async fn numbers_of_16_bits_are_no_text() {
     }
 }
 
+/// Large text is looked at block by block.
+#[test]
+fn a_character_may_stand_anywhere_in_a_large_text() {
+    for before in 65_530..65_540 {
+        let mut bytes = "x".repeat(before).into_bytes();
+        bytes.extend("😀é".as_bytes());
+        bytes.extend("x".repeat(70_000).as_bytes());
+        let encoding = |bytes: &[u8]| Text::decode(bytes.to_vec()).map(|text| text.encoding());
+        assert_eq!(encoding(&bytes), Ok(Encoding::Utf8));
+        bytes.push(0xf0);
+        assert_eq!(encoding(&bytes), Ok(Encoding::DamagedUtf8));
+        bytes.push(0);
+        assert!(encoding(&bytes).is_err(), "{before}");
+    }
+}
+
 /// Case R06.
 #[tokio::test]
 async fn a_notebook_is_shown_as_cells_without_its_pictures() {

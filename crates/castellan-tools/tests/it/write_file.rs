@@ -219,15 +219,80 @@ async fn the_preview_says_what_would_be_replaced() {
             &view,
             |inspection| {
                 assert_eq!(inspection.label, label);
-                let Preview::File { note, bytes, .. } = &inspection.preview else {
-                    unreachable!("a write previews a file")
+                let note = match &inspection.preview {
+                    Preview::File { note, bytes: 1, .. } if label != "overwrite_file" => note,
+                    Preview::Diff { note, unified, .. } if label == "overwrite_file" => {
+                        assert!(
+                            unified.starts_with("@@ -1 +1 @@\n-unread\n+x\n"),
+                            "{unified}"
+                        );
+                        note
+                    }
+                    other => unreachable!("{other:?}"),
                 };
-                assert_eq!((!note.is_empty(), *bytes), (noted, 1), "{path} {mode}");
+                assert_eq!(!note.is_empty(), noted, "{path} {mode}");
                 home.write("a.txt", "unread\n");
             },
         )
         .await;
         home.write("a.txt", "unread\n");
+    }
+}
+
+#[tokio::test]
+async fn the_preview_of_a_new_content_is_a_diff_and_where_there_is_none_says_the_sizes() {
+    let lines: String = (1..=100).map(|line| format!("line {line}\n")).collect();
+    let changed = lines.replace("line 50\n", "line fifty\n");
+    let crlf = lines.replace('\n', "\r\n");
+    for (before, content, parts) in [
+        (
+            lines.as_bytes(),
+            changed.as_str(),
+            [
+                "@@ -47,7 +47,7 @@",
+                "-line 50\n+line fifty\n",
+                "added: 1, removed: 1",
+            ],
+        ),
+        (
+            crlf.as_bytes(),
+            changed.as_str(),
+            ["-line 50\n+line fifty\n", "@@ -47", "added: 1, removed: 1"],
+        ),
+        (
+            lines.as_bytes(),
+            crlf.as_str(),
+            ["line ends: LF before, CRLF after", "added: 0", "removed: 0"],
+        ),
+        (
+            lines.as_bytes(),
+            lines.as_str(),
+            ["just this content already", "added: 0", "removed: 0"],
+        ),
+        (
+            &b"\x7fELF\x00\x01"[..],
+            "text",
+            ["6 bytes there, 4 bytes instead", "no diff", "binary"],
+        ),
+        (
+            &b"text"[..],
+            "a\0b",
+            ["4 bytes there, 3 bytes instead", "no diff", "binary"],
+        ),
+    ] {
+        let home = Home::new();
+        let path = home.workspace().join("a.txt");
+        std::fs::write(&path, before).unwrap();
+        let arguments = json!({"path": "a.txt", "content": content});
+        let tool = WriteFile::new(Closed::default());
+        let mut seen = String::new();
+        call_with(tool, arguments, &view(&home.workspace()), |inspection| {
+            seen = format!("{:?}", inspection.preview).replace("\\n", "\n");
+        })
+        .await;
+        for part in parts {
+            assert!(seen.contains(part), "{part}: {seen}");
+        }
     }
 }
 
@@ -243,6 +308,10 @@ async fn nothing_but_a_regular_file_is_written() {
         ("null", "character device"),
         ("folder", "is a folder"),
         ("pipe/x", "is a file, not a folder"),
+        (
+            "/proc/self/comm",
+            "a file of the kernel's (proc), not a regular file",
+        ),
     ] {
         let said = write(&home, json!({"path": path, "content": "x"})).await;
         assert!(

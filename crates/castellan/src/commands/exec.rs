@@ -13,7 +13,7 @@ use castellan_store::{Store, audit, sessions};
 use castellan_tools::bash::{Listed, OUTSIDE_SANDBOX};
 use tokio::task::JoinSet;
 
-use crate::arguments::{permission, require_sense};
+use crate::arguments::{permission, require_sense, to_resume};
 use crate::attach::{Attachment, attach};
 use crate::cli::Exec;
 use crate::commands::trace::resolve;
@@ -66,7 +66,8 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     let mut signals = JoinSet::new();
     signals.spawn(heed(Signals::listen()?, Arc::clone(&stop)));
     let turn = session.run(stop.token()).await.map_err(CommandError::from);
-    let end = turn.and_then(|outcome| conclude(&session, outcome, &to_resume(&session, &args)));
+    let end =
+        turn.and_then(|outcome| conclude(&session, outcome, &to_resume(session.id(), &args.model)));
     let ended = world.background.close(session.id()).await;
     view.left(&ended);
     let printed = view.finish(&session, end.as_ref().err());
@@ -105,21 +106,6 @@ pub(crate) async fn tidy_audit(store: &Store, clock: &dyn Clock) {
     if due.unwrap_or(false) {
         drop(store.write(move |tx| audit::prune(tx, before)).await);
     }
-}
-
-/// The options that go on with this session and reach the same model, for `exec` and the
-/// conversation alike. A key is never repeated.
-fn to_resume(session: &Session, args: &Exec) -> String {
-    let mut options = format!("--resume {}", session.id());
-    for (flag, value) in [
-        ("--base-url", &args.model.base_url),
-        ("--model", &args.model.model),
-    ] {
-        if let Some(value) = value {
-            options.push_str(&format!(" {flag} {}", quoted(value)));
-        }
-    }
-    options
 }
 
 /// The exit code of who leaves at once, as a shell has it for Ctrl-C.
@@ -162,15 +148,6 @@ fn prompt(args: &Exec) -> Result<Option<String>, CommandError> {
             .hint("castellan exec \"what to do\", or pipe it in"));
     }
     Ok(Some(text))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// How the turn ended; `options` go on with the session.

@@ -52,7 +52,9 @@ Questions: y, n or a decides, and nothing else does.
   n use the staging host       no, with the reason
   a                            yes, and this tool unasked in this session from now on
   a project bash:git status    yes, and what is named unasked in this project (or everywhere)
-  y 1,3 · n 2 reason           some of several calls; the others stay open
+  a session, use full path     words after a scope
+  y 1,3 · n 2 reason           some of several calls; the others stay open, with their numbers
+  y: 2 files are enough        words that begin with a number
   v                            all of a long preview";
 
 impl Repl {

@@ -1,8 +1,9 @@
 //! What a call would do, shown before a person is asked: the whole of it, letter by letter, with
 //! what is hidden made visible.
 
-use castellan_core::event::{ApprovalItem, Scope};
+use castellan_core::event::Scope;
 use castellan_core::tool::Preview;
+use castellan_runtime::Question;
 
 use super::answer::{default_grant, scope_words};
 use super::safe::exact;
@@ -11,6 +12,9 @@ use crate::output::counted;
 
 /// Rows of a preview that are shown at once; the rest is shown on request.
 pub(crate) const SHOWN: usize = 40;
+/// How many of [`SHOWN`] are the last ones of a longer preview. Its end says as much of what it does
+/// as its beginning.
+const END: usize = 15;
 
 /// How much of a preview is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +25,13 @@ pub(crate) enum Extent {
     Whole,
 }
 
-/// The question about `items`, up to the line to answer in.
-pub(crate) fn question(items: &[ApprovalItem], width: usize, extent: Extent) -> Vec<Row> {
+/// The question `asked`, up to the line to answer in.
+pub(crate) fn question(asked: &Question, width: usize, extent: Extent) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (place, item) in items.iter().enumerate() {
-        let number = match items.len() {
+    for (item, number) in asked.items.iter().zip(&asked.numbers) {
+        let number = match asked.asked {
             1 => String::new(),
-            _ => format!("{}. ", place + 1),
+            _ => format!("{number}. "),
         };
         let title = Style {
             bold: true,
@@ -45,24 +49,35 @@ pub(crate) fn question(items: &[ApprovalItem], width: usize, extent: Extent) -> 
                 width,
             ));
         }
-        let mut preview = rows_of(&item.preview, width);
-        let hidden = preview.len().saturating_sub(SHOWN);
-        if extent == Extent::Short && hidden > 0 {
-            preview.truncate(SHOWN);
-            let more = format!("… {}; v shows all of it", counted(hidden, "more line"));
-            preview.push(Row::of(Tone::Warn, format!("  {more}")).cut(width));
-        }
-        rows.extend(preview);
+        let preview = rows_of(&item.preview, width);
+        rows.extend(match extent {
+            Extent::Short => shortened(preview, width),
+            Extent::Whole => preview,
+        });
     }
     rows
 }
 
+/// The beginning and the end of what is too long to be shown at once.
+fn shortened(mut preview: Vec<Row>, width: usize) -> Vec<Row> {
+    let hidden = preview.len().saturating_sub(SHOWN);
+    if hidden == 0 {
+        return preview;
+    }
+    let end = preview.split_off(preview.len() - END);
+    preview.truncate(SHOWN - END);
+    let more = format!("… {} here; v shows all of it", counted(hidden, "more line"));
+    preview.push(Row::of(Tone::Warn, format!("  {more}")).cut(width));
+    preview.extend(end);
+    preview
+}
+
 /// What can be answered.
-pub(crate) fn choices(items: &[ApprovalItem], width: usize) -> Vec<Row> {
-    let several = if items.len() > 1 {
-        ", `y 1,3` for some"
-    } else {
-        ""
+pub(crate) fn choices(asked: &Question, width: usize) -> Vec<Row> {
+    let items = &asked.items;
+    let several = match asked.numbers.as_slice() {
+        [first, .., last] => format!(", `y {first},{last}` for some"),
+        _ => String::new(),
     };
     let mut rows = text(
         Tone::Dim,
@@ -212,12 +227,14 @@ pub(crate) fn diff(unified: &str, width: usize) -> Vec<Row> {
 mod tests {
     use super::*;
     use crate::repl::style::Looks;
-    use castellan_core::CallId;
+    use castellan_core::event::ApprovalItem;
+    use castellan_core::{CallId, CycleId};
     use castellan_testkit::SequentialIds;
 
     fn shown(preview: Preview, extent: Extent) -> String {
+        let ids = SequentialIds::new();
         let item = ApprovalItem {
-            call_id: CallId::mint(&SequentialIds::new()),
+            call_id: CallId::mint(&ids),
             name: "bash".into(),
             header: "bash ls\u{1b}[2K".into(),
             label: "bash".into(),
@@ -225,9 +242,14 @@ mod tests {
             reason: "bash asks".into(),
             grants: vec!["bash:ls".into(), "bash".into()],
         };
-        let items = [item];
-        let mut rows = question(&items, 60, extent);
-        rows.extend(choices(&items, 60));
+        let asked = Question {
+            cycle_id: CycleId::mint(&ids),
+            items: vec![item],
+            numbers: vec![1],
+            asked: 1,
+        };
+        let mut rows = question(&asked, 60, extent);
+        rows.extend(choices(&asked, 60));
         let rows: Vec<String> = rows.iter().map(|row| row.paint(Looks::Bare)).collect();
         rows.join("\n")
     }
@@ -266,9 +288,14 @@ mod tests {
         };
         let short = shown(preview.clone(), Extent::Short);
         assert!(
-            short.contains("… 61 more lines; v shows all of it"),
+            short.contains("… 61 more lines here; v shows all of it"),
             "{short}"
         );
-        assert!(!short.contains("line 60") && shown(preview, Extent::Whole).contains("line 99"));
+        // Both ends are seen, since what matters may stand at either.
+        for (line, is_seen) in [(0, true), (24, true), (25, false), (85, false), (86, true)] {
+            let line = format!("line {line}\n");
+            assert_eq!(short.contains(&line), is_seen, "{line}: {short}");
+        }
+        assert!(short.contains("line 99") && shown(preview, Extent::Whole).contains("line 60"));
     }
 }

@@ -190,16 +190,22 @@ impl Repl {
         Ok(())
     }
 
-    /// Goes on with a stored session and shows where it stands.
+    /// Goes on with a stored session and shows where it stands. The present one stays where that
+    /// fails.
     pub(super) async fn resume(&mut self, id: SessionId) -> Result<(), CommandError> {
+        if self.open.as_ref().is_some_and(|open| open.live.id() == id) {
+            return Err(CommandError::usage(format!(
+                "{id} is the session that is open"
+            )));
+        }
         let chosen = self.model().await?;
         let workspace = self.store.read(move |tx| sessions::get(tx, id)).await?.cwd;
         self.world.require_sandbox(&workspace)?;
-        self.leave().await;
         let session = Session::open(self.parts(chosen)?, id).await?;
         let unfinished = session.is_unfinished();
         let asks = session.question().is_some();
         let log = self.store.read(move |tx| events::load(tx, id, 0)).await?;
+        self.leave().await;
         self.drive(session, workspace);
         self.name_session(Some(id));
         let mut rows = vec![Row::of(Tone::Dim, format!("session {id}")).cut(self.screen.width())];

@@ -17,7 +17,8 @@ use super::screen::Region;
 use super::slash::{self, Line};
 use super::story::SURFACE;
 use super::style::{Row, Tone};
-use crate::error::{CommandError, io};
+use crate::arguments::to_resume;
+use crate::error::{CommandError, EndedBy, Kind, io};
 
 /// How often what is under way is drawn anew.
 const FRAME: Duration = Duration::from_millis(33);
@@ -40,6 +41,8 @@ struct Ending {
     terminate: Signal,
     hangup: Signal,
     interrupt: Signal,
+    /// What wanted the end.
+    by: Option<EndedBy>,
 }
 
 /// What a signal wants.
@@ -55,16 +58,19 @@ impl Ending {
             terminate: listen(SignalKind::terminate())?,
             hangup: listen(SignalKind::hangup())?,
             interrupt: listen(SignalKind::interrupt())?,
+            by: None,
         })
     }
 
     async fn next(&mut self) -> Wanted {
-        tokio::select! {
-            _ = self.terminate.recv() => Wanted::Leave,
-            _ = self.hangup.recv() => Wanted::Leave,
+        let by = tokio::select! {
+            _ = self.terminate.recv() => EndedBy::Terminate,
+            _ = self.hangup.recv() => EndedBy::Hangup,
             // Where the terminal makes a signal of Ctrl-C.
-            _ = self.interrupt.recv() => Wanted::Interrupt,
-        }
+            _ = self.interrupt.recv() => return Wanted::Interrupt,
+        };
+        self.by = Some(by);
+        Wanted::Leave
     }
 }
 
@@ -94,13 +100,37 @@ enum Watch {
 
 impl Repl {
     /// Talks until the person leaves.
+    ///
+    /// # Errors
+    /// What keeps the conversation from going on, a signal among it.
     pub(super) async fn talk(&mut self) -> Result<(), CommandError> {
         let mut ending = Ending::new()?;
+        let done = self.until_left(&mut ending).await;
+        // A terminal that is gone with the signal fails everything else too.
+        match ending.by {
+            Some(by) => Err(self.ended(by)),
+            None => done,
+        }
+    }
+
+    /// What to say where a signal ended it.
+    fn ended(&self, by: EndedBy) -> CommandError {
+        let error = CommandError::new(Kind::Signal(by), format!("ended by {}", by.name()));
+        match &self.open {
+            Some(open) => {
+                let options = to_resume(open.live.id(), &self.arguments.model);
+                error.hint(format!("go on with: castellan {options}"))
+            }
+            None => error,
+        }
+    }
+
+    async fn until_left(&mut self, ending: &mut Ending) -> Result<(), CommandError> {
         if self
             .open
             .as_ref()
             .is_some_and(|open| open.standing.borrow().question.is_some())
-            && let Next::Leave = self.watch(&mut ending).await?
+            && let Next::Leave = self.watch(ending).await?
         {
             return Ok(());
         }
@@ -108,7 +138,7 @@ impl Repl {
             if let Some(line) = self.pending.pop_front() {
                 let rows = self.story.spoken(&line);
                 self.print(&rows)?;
-                if let Next::Leave = self.line_and_more(&line, &mut ending).await? {
+                if let Next::Leave = self.line_and_more(&line, ending).await? {
                     return Ok(());
                 }
                 continue;
@@ -130,7 +160,7 @@ impl Repl {
                 }
             };
             let next = match input {
-                Input::Line(line) => self.line_and_more(&line, &mut ending).await?,
+                Input::Line(line) => self.line_and_more(&line, ending).await?,
                 Input::Interrupt if self.interrupts > 0 => Next::Leave,
                 Input::Interrupt => {
                     self.interrupts = 1;
@@ -145,7 +175,7 @@ impl Repl {
                 }
                 Input::Broken(typed) => {
                     self.editor.set(typed);
-                    self.watch(&mut ending).await?
+                    self.watch(ending).await?
                 }
                 Input::Key(_) | Input::Paste(_) | Input::Resized | Input::Resting => Next::Prompt,
             };
@@ -428,8 +458,8 @@ impl Repl {
             answered: false,
         };
         if let Some(open) = &asked.question {
-            done.extend(question(&open.items, self.screen.width(), Extent::Short));
-            done.extend(choices(&open.items, self.screen.width()));
+            done.extend(question(open, self.screen.width(), Extent::Short));
+            done.extend(choices(open, self.screen.width()));
         }
     }
 
@@ -586,11 +616,11 @@ impl Repl {
         done: &mut Vec<Row>,
     ) {
         let width = self.screen.width();
-        match answer::parse(line, &open.items) {
+        match answer::parse(line, open) {
             Answered::Again(why) => done.extend(self.story.note(Tone::Warn, &format!("? {why}"))),
             Answered::ShowAll => {
-                done.extend(question(&open.items, width, Extent::Whole));
-                done.extend(choices(&open.items, width));
+                done.extend(question(open, width, Extent::Whole));
+                done.extend(choices(open, width));
             }
             Answered::Answers(answers) => {
                 let Some(session) = &self.open else { return };

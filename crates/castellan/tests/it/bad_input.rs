@@ -262,6 +262,45 @@ fn an_answer_that_can_not_be_written_is_no_success() {
     );
 }
 
+/// What a run came to whose standard output the shell makes of `redirection`.
+fn redirected(home: &Home, redirection: &str, args: &[&str]) -> crate::program::Run {
+    let script = format!("exec \"$0\" \"$@\" {redirection}");
+    let mut shell = home.command("/bin/sh");
+    shell.args(["-c", &script, crate::program::PROGRAM]);
+    shell.args(args).output().unwrap().into()
+}
+
+#[test]
+fn a_standard_output_that_is_closed_is_said_and_one_that_goes_nowhere_is_fine() {
+    let server = ModelServer::scripted([Reply::text("an answer"), Reply::text("an answer")]);
+    let home = home_with(&server);
+    for args in [&["exec", "go"][..], &["sessions"], &["--help"]] {
+        let run = redirected(&home, ">&-", args);
+        assert_eq!(run.code, 1, "{args:?}: {run:?}");
+        assert!(run.stderr.contains("it was closed"), "{args:?}: {run:?}");
+    }
+    // As other programs discard output, one way or the other.
+    for redirection in [">/dev/null", "<>/dev/null >&0"] {
+        assert_eq!(redirected(&home, redirection, &["tools"]).code, 0);
+    }
+    assert_eq!(redirected(&home, ">/dev/null", &["exec", "go"]).code, 0);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_told_by_the_exit_code_alone() {
+    let server = ModelServer::scripted([Reply::text("an answer")]);
+    let home = home_with(&server);
+    for args in [&["exec", "go"][..], &["tools"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = home.command(crate::program::PROGRAM);
+        let piped = command.args(args).stdout(writer).output().unwrap();
+        let run = crate::program::Run::from(piped);
+        assert_eq!(run.code, 141, "{args:?}: {run:?}");
+        assert!(!run.stderr.contains("error"), "{args:?}: {run:?}");
+    }
+}
+
 #[test]
 fn a_configuration_that_is_no_file_is_refused_at_once() {
     let home = Home::new();

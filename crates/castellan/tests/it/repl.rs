@@ -3,6 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use castellan_testkit::{Gate, Home, ModelServer, Reply};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::program::{PROGRAM, run, unenclosed};
@@ -130,12 +132,14 @@ fn all_of_a_long_preview_is_shown_on_request() {
     terminal.enter("go");
     let screen = terminal.wait("y/n/a ›");
     assert!(
-        screen.contains("more lines; v shows all of it") && !screen.contains(": line 59"),
+        screen.contains("more lines here; v shows all of it")
+            && screen.contains(": line 59")
+            && !screen.contains(": line 30"),
         "{screen}"
     );
     terminal.enter("v");
     terminal.until("all of it, and the question", |screen| {
-        screen.contains(": line 59") && screen.contains("y/n/a ›")
+        screen.contains(": line 30") && screen.contains("y/n/a ›")
     });
     terminal.enter("y");
     terminal.rests("Done.");
@@ -165,6 +169,33 @@ fn several_calls_are_decided_by_their_numbers() {
         (home.read("a"), home.read("b")),
         (None, Some(String::new()))
     );
+    terminal.leave();
+}
+
+#[test]
+fn a_call_keeps_its_number_until_all_of_its_round_are_decided() {
+    let calls = ["a", "b", "c"].map(|name| ("bash", json!({"command": format!("touch {name}")})));
+    let (_server, home) = world([Reply::calls(calls), Reply::text("Done.")]);
+    let terminal = Terminal::ready(&home, &[]);
+    terminal.enter("go");
+    terminal.wait("? 3. run touch c");
+    terminal.wait("y/n/a ›");
+    let asked_again = |number: &str, times| {
+        terminal.until("what is left, asked again", |screen| {
+            screen.matches(number).count() == times && screen.contains("y/n/a ›")
+        });
+    };
+    terminal.enter("y 1");
+    asked_again("? 3. run touch c", 2);
+    terminal.enter("n 2 not that one");
+    asked_again("? 3. run touch c", 3);
+    terminal.enter("y 2");
+    terminal.wait("call 2 is decided already; open: 3");
+    terminal.enter("y 3");
+    let screen = terminal.rests("Done.");
+    assert!(screen.contains("approved: run touch c"), "{screen}");
+    let made = ["a", "b", "c"].map(|name| home.read(name).is_some());
+    assert_eq!(made, [true, false, true], "{screen}");
     terminal.leave();
 }
 
@@ -413,18 +444,50 @@ fn an_open_question_is_asked_again_at_once() {
 
 #[test]
 fn a_session_in_use_names_its_holder_and_another_one_goes_its_own_way() {
-    let (_server, home) = world([Reply::text("Hello."), Reply::text("Hello you.")]);
+    let replies = ["Hello.", "Hello you.", "Still here."].map(Reply::text);
+    let (_server, home) = world(replies);
     let first = Terminal::ready(&home, &[]);
     first.enter("hi");
     first.rests("Hello.");
-    let second = Terminal::ready(&home, &["--resume", &session(&home)]);
-    second.rests(&format!("is in use by process {}", first.pid()));
+    let held = session(&home);
+    let in_use = format!("is in use by process {}", first.pid());
+    let refused = Terminal::usual(&home, &["--resume", &held]);
+    refused.wait(&in_use);
+    assert_eq!(refused.ended().code(), Some(1));
+    let second = Terminal::ready(&home, &[]);
     second.enter("hi too");
     second.rests("Hello you.");
+    // The session that is open stays open.
+    second.enter(&format!("/resume {held}"));
+    second.rests(&in_use);
+    second.enter("hi again");
+    second.rests("Still here.");
     let listed: Value = serde_json::from_str(&run(&home, &["sessions", "--json"]).stdout).unwrap();
     assert_eq!(listed["total"], 2);
     first.leave();
     second.leave();
+}
+
+#[test]
+fn a_signal_in_mid_call_says_how_to_go_on() {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let (_server, home) = world([bash("echo begun; sleep 600"), Reply::text("On it.")]);
+        let terminal = Terminal::ready(&home, &["--skip-permissions"]);
+        terminal.enter("go");
+        terminal.until("the command", |screen| {
+            screen.contains("begun") && screen.contains("running")
+        });
+        let pid = Pid::from_raw(terminal.pid().try_into().unwrap());
+        kill(pid, signal).unwrap();
+        let go_on = format!("go on with: castellan --resume {}", session(&home));
+        terminal.wait(&go_on);
+        assert_eq!(terminal.ended().code(), Some(code));
+        let terminal = Terminal::ready(&home, &["--resume", &session(&home)]);
+        terminal.rests("broken off; /continue goes on");
+        terminal.enter("/continue");
+        terminal.rests("On it.");
+        terminal.leave();
+    }
 }
 
 #[test]

@@ -126,7 +126,10 @@ pub(super) fn path(text: &str, cwd: Option<&str>) -> Option<Path> {
                     return None;
                 }
             }
-            part => parts.push(part.to_owned()),
+            part => {
+                parts.push(part.to_owned());
+                through_proc(&mut parts, cwd);
+            }
         }
     }
     let mut contents = false;
@@ -135,6 +138,26 @@ pub(super) fn path(text: &str, cwd: Option<&str>) -> Option<Path> {
         contents = true;
     }
     Some(Path { parts, contents })
+}
+
+/// `/proc/self/root` and its kind are the folders that the links there lead to.
+fn through_proc(parts: &mut Vec<String>, cwd: Option<&str>) {
+    if let [proc, process, link] = parts.as_slice() {
+        let number = process.bytes().all(|byte| byte.is_ascii_digit());
+        let pattern = process.contains([ANY, ONE, SET, UNKNOWN]);
+        let known = number || pattern || matches!(process.as_str(), "self" | "thread-self");
+        let to = match link.as_str() {
+            "root" => "",
+            "cwd" => cwd.unwrap_or_default(),
+            _ => return,
+        };
+        if proc != "proc" || !known || (link == "cwd" && cwd.is_none()) {
+            return;
+        }
+        let folder = to.split('/').filter(|part| !part.is_empty());
+        let folder: Vec<String> = folder.map(str::to_owned).collect();
+        *parts = folder;
+    }
 }
 
 /// Whether a pattern takes everything, or everything hidden, in its folder.

@@ -12,6 +12,8 @@ const FORMATS: &str = "would make, change or remove file systems, partitions or 
 const STOPS: &str = "would stop the machine";
 const ENDS_ALL: &str = "would end every process there is";
 const LOCKS_OUT: &str = "would overwrite a file that nobody can log in without";
+/// How many words of a text are looked at that a command is given to read.
+const MOST_HANDED: usize = 1000;
 const MULTIPLIES: &str = "starts itself again and again until the machine stands still";
 
 /// Why this one command is refused, if it is.
@@ -39,6 +41,7 @@ pub(super) fn refused(part: &Part, scene: &Scene<'_>) -> Option<&'static str> {
         Family::Kills => call.kills(),
         Family::KillsAll => Some(ENDS_ALL),
         Family::Interprets => call.forks(),
+        Family::Cleans => call.cleans(),
     }
 }
 
@@ -59,11 +62,13 @@ enum Family {
     Kills,
     KillsAll,
     Interprets,
+    Cleans,
 }
 
 fn family(name: &str) -> Option<Family> {
     Some(match name {
-        "rm" | "shred" | "srm" | "wipe" | "scrub" | "unlink" => Family::Removes,
+        "rm" | "shred" | "srm" | "wipe" | "scrub" | "unlink" | "rmdir" => Family::Removes,
+        "git" => Family::Cleans,
         "find" => Family::Finds,
         "chmod" | "chown" | "chgrp" | "chattr" | "setfacl" => Family::GivesAway,
         "mv" => Family::Moves,
@@ -421,6 +426,46 @@ impl<'c> Call<'c, '_> {
         (stops && !own).then_some(STOPS)
     }
 
+    /// `git clean -fdx`, which removes all that is not kept.
+    fn cleans(&self) -> Option<&'static str> {
+        let mut words = self.part.words.iter().skip(1);
+        let mut folder = Word::plain(".");
+        loop {
+            match words.next()?.literal() {
+                Some("clean") => break,
+                Some("-C" | "--work-tree") => folder = words.next()?.clone(),
+                Some("-c" | "--git-dir" | "--namespace") => drop(words.next()),
+                Some(option) if option.starts_with('-') => {
+                    if let Some(tree) = option.strip_prefix("--work-tree=") {
+                        folder = Word::plain(tree);
+                    }
+                }
+                _ => return None,
+            }
+        }
+        let forced = self.has(&["--force"]) || self.has_letter('f');
+        let shows = self.has(&["--dry-run", "--interactive"])
+            || self.has_letter('n')
+            || self.has_letter('i');
+        if !forced || shows {
+            return None;
+        }
+        let (mut all, mut behind) = (true, false);
+        for word in words {
+            match word.literal() {
+                Some("--") if !behind => behind = true,
+                Some(option) if !behind && option.starts_with('-') => {}
+                _ => {
+                    all = false;
+                    if self.worth(word).is_some() {
+                        return Some(REMOVES);
+                    }
+                }
+            }
+        }
+        (all && self.worth(&folder).is_some()).then_some(REMOVES)
+    }
+
     /// `kill -9 -1`: the process -1 is every process.
     fn kills(&self) -> Option<&'static str> {
         let mut words = self.literals().peekable();
@@ -467,17 +512,7 @@ pub(super) fn fed(
     if !lists {
         return None;
     }
-    let by_xargs = unwrapped
-        .parts
-        .iter()
-        .any(|part| part.name() == Some("xargs"));
-    let removes = unwrapped.parts.iter().any(|part| {
-        matches!(
-            part.name(),
-            Some("rm" | "shred" | "srm" | "wipe" | "unlink")
-        )
-    });
-    if by_xargs && removes {
+    if removes_what_it_reads(unwrapped) {
         let call = Call {
             part: feeder,
             scene,
@@ -498,6 +533,57 @@ pub(super) fn fed(
         .collect();
     let parts = split(&code.join(" ")).ok()?;
     parts_of(&parts, scene).map(|found| found.reason)
+}
+
+fn removes_what_it_reads(unwrapped: &Unwrapped) -> bool {
+    let any = |names: &[&str]| {
+        let named = |part: &Part| part.name().is_some_and(|name| names.contains(&name));
+        unwrapped.parts.iter().any(named)
+    };
+    any(&["xargs"]) && any(&["rm", "shred", "srm", "wipe", "unlink", "rmdir"])
+}
+
+/// What a part does with the text it is given to read: `xargs rm <<< PATHS`.
+pub(super) fn handed(
+    part: &Part,
+    unwrapped: &Unwrapped,
+    scene: &Scene<'_>,
+) -> Option<&'static str> {
+    if !removes_what_it_reads(unwrapped) {
+        return None;
+    }
+    let call = Call { part, scene };
+    let texts = part
+        .redirections
+        .iter()
+        .filter(|one| one.operator.starts_with("<<"))
+        .flat_map(|one| scene.texts(&one.target, part));
+    texts
+        .flat_map(|text| {
+            let words = text.split_whitespace().take(MOST_HANDED);
+            words.map(Word::plain).collect::<Vec<_>>()
+        })
+        .any(|word| call.worth(&word).is_some())
+        .then_some(REMOVES)
+}
+
+/// Whether a command runs what it finds in a file of its own, which may set any variable: a login.
+pub(super) fn may_set_anything(part: &Part) -> bool {
+    let logs_in = |word: &Word| match word.literal() {
+        Some("-" | "--login" | "--interactive") => true,
+        Some(word) => word.starts_with('-') && !word.starts_with("--") && word.contains(['l', 'i']),
+        None => true,
+    };
+    let name = part.name().unwrap_or_default();
+    matches!(
+        name,
+        "bash" | "sh" | "dash" | "zsh" | "ksh" | "sudo" | "doas" | "su" | "runuser"
+    ) && part
+        .words
+        .iter()
+        .skip(1)
+        .take_while(|word| word.head().starts_with('-') || word.literal().is_none())
+        .any(logs_in)
 }
 
 /// A function that calls itself in a pipeline or in the background.

@@ -2,7 +2,7 @@
 
 use super::scene::Scene;
 use super::{Refusal, rule};
-use crate::command::{Assignment, Flow, Part, Piece, Redirection, SetBy, Word, quote};
+use crate::command::{Assignment, Filling, Flow, Part, Piece, Redirection, SetBy, Word, quote};
 
 /// How many words are looked at behind one that no rule is about, in case it changes what those
 /// after it mean.
@@ -41,7 +41,9 @@ pub(super) fn scan(text: &str, scene: &mut Scene<'_>) -> Option<Refusal> {
                 scene.pass_by();
                 return None;
             }
-            let part = scene.resolved(&part(words.get(from..to).unwrap_or_default().to_vec()));
+            let part = part(words.get(from..to).unwrap_or_default().to_vec());
+            scene.enter(&part);
+            let part = scene.resolved(&part);
             if let Some(reason) = rule::refused(&part, scene) {
                 return Some(Refusal::new(segment.trim(), reason));
             }
@@ -99,6 +101,11 @@ fn pieces(text: &str) -> Option<Vec<Piece>> {
         pieces.push(if quote::is_name(name) {
             Piece::Variable {
                 name: name.to_owned(),
+                quoted: true,
+            }
+        } else if stretch.starts_with('{') {
+            Piece::Filled {
+                with: Filling::Expansion(name.to_owned()),
                 quoted: true,
             }
         } else {

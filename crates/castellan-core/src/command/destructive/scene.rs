@@ -4,10 +4,11 @@
 //! All of it is bounded. What lies past a bound is not forgotten but marked: where a rule comes to
 //! look at it, the scene has something unseen, and the command can't be called harmless.
 
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::cell::{Cell, OnceCell};
+use std::collections::{HashMap, HashSet};
 
 use super::Homes;
+use super::fill::SPLIT;
 use super::path::{ANY, ONE, Path, SET, UNKNOWN, UNSEEN, path};
 use crate::command::{Part, Piece, Word};
 
@@ -23,12 +24,18 @@ const LONGEST_WORD: usize = 1024;
 const MOST_REMEMBERED: usize = 256;
 
 pub(super) struct Scene<'h> {
-    homes: &'h Homes,
+    pub(super) homes: &'h Homes,
+    /// The whole text that is gone through.
+    pub(super) text: &'h str,
+    /// Its words that may be names of variables that something sets.
+    pub(super) names: OnceCell<HashSet<&'h str>>,
     /// Where `cd` has gone to, by the subshells it was done in.
     folders: Vec<(Vec<u32>, Option<String>)>,
-    variables: HashMap<String, Vec<String>>,
+    pub(super) variables: HashMap<String, Vec<String>>,
     /// Whether some variable is set that is not remembered.
-    full: bool,
+    pub(super) full: bool,
+    /// Whether something has run that may have set any variable.
+    pub(super) loose: bool,
     /// How many texts may still be made.
     texts: Cell<usize>,
     /// Whether a rule came to what lies past a bound.
@@ -36,12 +43,16 @@ pub(super) struct Scene<'h> {
 }
 
 impl<'h> Scene<'h> {
-    pub(super) fn new(homes: &'h Homes) -> Self {
+    pub(super) fn new(text: &'h str, homes: &'h Homes) -> Self {
+        let reads = |(name, _): &(String, String)| name == "BASH_ENV";
         Self {
             homes,
+            text,
+            names: OnceCell::new(),
             folders: vec![(Vec::new(), Some(homes.cwd.clone()))],
             variables: HashMap::new(),
             full: false,
+            loose: homes.environment.iter().flatten().any(reads),
             texts: Cell::new(MOST_TEXTS),
             unseen: Cell::new(false),
         }
@@ -61,12 +72,24 @@ impl<'h> Scene<'h> {
         self.unseen.set(true);
     }
 
-    fn home(&self) -> Option<&str> {
+    /// Takes note that any variable may have been set.
+    pub(super) fn loosen(&mut self) {
+        self.loose = true;
+    }
+
+    /// Takes so much from what may still be made; `false` where it is used up.
+    pub(super) fn spend(&self, texts: usize) -> bool {
+        let left = self.texts.get();
+        self.texts.set(left.saturating_sub(texts));
+        left >= texts
+    }
+
+    pub(super) fn home(&self) -> Option<&str> {
         self.homes.homes.first().map(String::as_str)
     }
 
     /// The folder a part runs in, if that is known.
-    fn folder(&self, part: &Part) -> Option<&str> {
+    pub(super) fn folder(&self, part: &Part) -> Option<&str> {
         let (_, folder) = self
             .folders
             .iter()
@@ -85,12 +108,18 @@ impl<'h> Scene<'h> {
         let mut words = Vec::with_capacity(part.words.len());
         for word in std::mem::take(&mut part.words) {
             let variable = |piece: &Piece| match piece {
-                Piece::Variable { name, .. } => self.full || self.variables.contains_key(name),
+                Piece::Variable { name, .. } => {
+                    self.full
+                        || self.variables.contains_key(name)
+                        || self.values(name, &part).iter().all(|value| !is_open(value))
+                }
+                Piece::Filled { .. } => true,
                 _ => false,
             };
             // The value of a declaration is not split into words.
             let kept = declares && word.head().contains('=');
-            let expanded = if !kept && word.pieces().iter().any(variable) {
+            let variables = word.pieces().iter().any(variable);
+            let expanded = if !kept && variables {
                 self.expand(&word, &part)
             } else {
                 Vec::new()
@@ -99,6 +128,11 @@ impl<'h> Scene<'h> {
                 self.pass_by();
             }
             let known = |text: &String| !is_open(text);
+            let only = |piece: &Piece| matches!(piece, Piece::Variable { quoted: false, .. });
+            if expanded.is_empty() && !kept && word.pieces().iter().all(only) && variables {
+                // Nothing is left of it.
+                continue;
+            }
             if !expanded.is_empty() && expanded.len() < MOST_WORDS && expanded.iter().all(known) {
                 words.extend(expanded.into_iter().map(Word::plain));
             } else if word.literal().is_none() && words.is_empty() {
@@ -129,6 +163,7 @@ impl<'h> Scene<'h> {
                     Piece::Brace(letter) => vec![letter.to_string()],
                     Piece::Tilde(user) => vec![self.tilde(user, part)],
                     Piece::Variable { name, quoted } => self.variable(name, *quoted, part),
+                    Piece::Filled { with, quoted } => self.filled(with, *quoted, part),
                     Piece::Unknown { .. } => vec![UNKNOWN.to_string()],
                 };
                 open = self.products(&open, &values);
@@ -145,7 +180,7 @@ impl<'h> Scene<'h> {
         }
         let split = |text: &String| -> Vec<String> {
             // Blanks come from unquoted values only; those in quotes stand as they are.
-            text.split('\u{5}')
+            text.split(SPLIT)
                 .filter(|word| !word.is_empty())
                 .map(str::to_owned)
                 .collect()
@@ -189,36 +224,6 @@ impl<'h> Scene<'h> {
         }
     }
 
-    fn variable(&self, name: &str, quoted: bool, part: &Part) -> Vec<String> {
-        if let Some(values) = self.variables.get(name) {
-            if quoted {
-                return values.clone();
-            }
-            // An unquoted value is split at blanks, and its patterns count.
-            let marked = |value: &String| {
-                value
-                    .chars()
-                    .map(|letter| match letter {
-                        ' ' | '\t' | '\n' => '\u{5}',
-                        '*' => ANY,
-                        '?' => ONE,
-                        other => other,
-                    })
-                    .collect()
-            };
-            return values.iter().map(marked).collect();
-        }
-        if self.full {
-            return vec![UNSEEN.to_string()];
-        }
-        let known = match name {
-            "HOME" => self.home(),
-            "PWD" => self.folder(part),
-            _ => None,
-        };
-        vec![known.map_or_else(|| UNKNOWN.to_string(), str::to_owned)]
-    }
-
     /// The texts that the word may stand for to this part.
     pub(super) fn texts(&self, word: &Word, part: &Part) -> Vec<String> {
         let mut texts = self.expand(word, part);
@@ -249,7 +254,9 @@ impl<'h> Scene<'h> {
                 let each = assignment.values.iter();
                 each.flat_map(|value| self.expand(value, part)).collect()
             };
-            if assignment.appends {
+            if assignment.appends && !assignment.values.is_empty() {
+                values.extend(self.variable(&assignment.name, true, part));
+            } else if assignment.appends {
                 values = self.products(&self.variable(&assignment.name, true, part), &values);
             }
             if !part.words.is_empty() {
@@ -260,6 +267,10 @@ impl<'h> Scene<'h> {
         }
         let name = part.name().unwrap_or_default().to_owned();
         match name.as_str() {
+            "set" => self.set_arguments(part),
+            "shift" => self.shift(),
+            "source" | "." => self.loosen(),
+            "printf" if self.prints_into(part) => {}
             name if declares(name) => self.declare(part),
             "unset" => {
                 let functions = part.literal(1) == Some("-f");
@@ -267,9 +278,8 @@ impl<'h> Scene<'h> {
                     self.set(&name, Vec::new());
                 }
             }
-            "read" | "mapfile" | "readarray" | "getopts" | "printf" => {
-                let sets = name != "printf" || part.literal(1) == Some("-v");
-                for name in self.named(part).into_iter().filter(|_| sets) {
+            "read" | "mapfile" | "readarray" | "getopts" => {
+                for name in self.named(part) {
                     self.set(&name, vec![UNKNOWN.to_string()]);
                 }
             }
@@ -343,6 +353,11 @@ impl<'h> Scene<'h> {
         }
         let from = self.folder(part);
         let texts = self.expand(to, part);
+        let splits = |piece: &Piece| matches!(piece, Piece::Variable { quoted: false, .. });
+        if texts.is_empty() && to.pieces().iter().all(splits) {
+            // Nothing is left of it.
+            return self.home().map(str::to_owned);
+        }
         let [text] = texts.as_slice() else {
             return None;
         };
@@ -364,7 +379,7 @@ impl<'h> Scene<'h> {
         }
     }
 
-    fn set(&mut self, name: &str, mut values: Vec<String>) {
+    pub(super) fn set(&mut self, name: &str, mut values: Vec<String>) {
         if values.len() > MOST_VALUES {
             values.truncate(MOST_VALUES);
             values.push(UNSEEN.to_string());
@@ -397,6 +412,6 @@ fn joined(begin: &str, value: &str) -> String {
     }
 }
 
-fn is_open(part: &str) -> bool {
+pub(super) fn is_open(part: &str) -> bool {
     part.contains([ANY, ONE, SET, UNKNOWN, UNSEEN])
 }

@@ -7,10 +7,84 @@ fn homes() -> Homes {
     Homes {
         homes: vec!["/home/me".to_owned(), "/data/people/you".to_owned()],
         cwd: "/home/me/project".to_owned(),
+        environment: None,
+    }
+}
+
+/// The same with an environment that is known.
+fn known() -> Homes {
+    let of = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let environment = [
+        ("HOME", "/home/me"),
+        ("TMPDIR", "/tmp/x"),
+        ("ROOT", "/"),
+        ("EMPTY", ""),
+    ];
+    Homes {
+        environment: Some(environment.map(of).to_vec()),
+        ..homes()
     }
 }
 
 const REFUSED: &[&str] = &[
+    // What is filled in.
+    "rm -rf ${HOME%/}",
+    "rm -rf \"${HOME%%/}\"/*",
+    "rm -rf ${HOME%/*}",
+    "rm -rf ${HOME#/home/me}/",
+    "rm -rf ${HOME##*}/*",
+    "rm -rf ${HOME:0:1}",
+    "rm -rf ${HOME:+/}",
+    "rm -rf ${x:-/}",
+    "rm -rf \"${x-/usr}\"",
+    "rm -rf ${x:-$HOME}",
+    "rm -rf ${x:-\"$HOME\"/}",
+    "rm -rf ${x:-${y:-/}}",
+    "rm -rf ${x:-~}",
+    "rm -rf ${x:+/etc}",
+    ": ${x:=/}; rm -rf $x",
+    ": \"${x=/usr}\"; rm -rf \"$x\"/*",
+    "D=/usr/; rm -rf ${D%/}",
+    "D=/usr.bak; rm -rf ${D%.*}",
+    "set -- /; rm -rf \"$@\"",
+    "set -- / x; rm -rf $*",
+    "set -- x /; rm -rf \"$2\"",
+    "set -e -- /; rm -rf ${1}",
+    "set x /etc; shift; rm -rf \"$1\"",
+    "set -- rm -rf /; \"$@\"",
+    "x=(/ /etc); rm -rf \"${x[@]}\"",
+    "x=(/tmp/a /etc); rm -rf ${x[*]}",
+    "x=(a); x+=(/); rm -rf \"${x[@]}\"",
+    "x=(a b); x[1]=/; rm -rf \"${x[1]}\"",
+    "x=(rm -rf /); \"${x[@]}\"",
+    "for d in \"${HOME%/}\"; do rm -rf $d; done",
+    "printf -v x /; rm -rf $x",
+    "printf -v x %s/ /usr; rm -rf \"$x\"",
+    "rm -rf $(echo /)",
+    "rm -rf \"$(echo /)\"",
+    "rm -rf `echo /`",
+    "rm -rf $(printf /)",
+    "rm -rf $(printf '%s\\n' / /tmp/x)",
+    "rm -rf $(echo /*)",
+    "rm -rf $(echo $(echo /))",
+    "D=$(echo $HOME); rm -rf \"$D\"",
+    "$(echo rm) -rf /",
+    "xargs rm -rf <<< /",
+    "xargs rm -rf <<< \"$HOME\"",
+    "xargs -I{} rm -rf {} <<END\n/tmp/x\n/usr\nEND",
+    "echo / | xargs rmdir",
+    "rm -rf /proc/self/root",
+    "rm -rf /proc/self/root/",
+    "rm -rf /proc/1/root/usr",
+    "rm -rf /proc/self/cwd/..",
+    "rm -rf /proc/self/root/proc/thread-self/root/*",
+    "rmdir /etc",
+    "rmdir -p /home",
+    "git clean -fdx /",
+    "git clean -f -d -x -- ~",
+    "git -C / clean -fdx",
+    "cd / && git clean -fdx",
+    "git --work-tree=/usr clean --force -d",
     // Removing `/`, a home or a system folder, in many spellings.
     "rm -rf /",
     "rm -fr /",
@@ -226,6 +300,42 @@ const REFUSED: &[&str] = &[
 ];
 
 const NOT_REFUSED: &[&str] = &[
+    "rm -rf ${HOME%/}/project/target",
+    "rm -rf \"${DIR%/}\"",
+    "rm -rf \"${DIR:-/tmp/x}\"",
+    "rm -rf \"${DIR:?}\"/*",
+    "rm -rf \"${DIR:+$DIR/x}\"",
+    "D=/tmp/x; rm -rf ${D:-/}",
+    "D=/tmp/x; rm -rf ${D%/*}/*",
+    "D=; rm -rf ${D:+/}",
+    "D=/usr/x/y; rm -rf ${D%/*}",
+    "rm -rf ${x//a//}",
+    "f() { rm -rf \"$1\"; }; set -- /; f build",
+    "rm -rf \"$@\"",
+    "set -- a /; rm -rf \"$1\"",
+    "set -e; rm -rf \"$1\"",
+    "x=(a b); rm -rf \"${x[@]}\"",
+    "x=(/ /etc); rm -rf ${#x[@]}",
+    "x=(/ /etc); ls \"${x[@]}\"",
+    "declare -A m=([a]=/); rm -rf \"${m[b]}\"",
+    "printf -v x %s/build /tmp; rm -rf \"$x\"",
+    "printf -v x %d 1; rm -rf \"$x\"",
+    "rm -rf $(echo /tmp/x)",
+    "rm -rf $(echo / | wc -l)",
+    "rm -rf $(echo / > x)",
+    "rm -rf $(ls /)",
+    "rm -rf \"$(printf '%s/x' \"$HOME\")\"",
+    "xargs rm -rf <<< /tmp/x",
+    "xargs ls <<< /",
+    "ls /proc/self/root",
+    "rm -rf /proc/self/cwd/build",
+    "rmdir build /tmp/x ~/project/old",
+    "git clean -fdx",
+    "git clean -n /",
+    "git clean -fdx build",
+    "git -C sub clean -fd",
+    "cd / && git status",
+    "git commit -m 'clean -fdx /'",
     "rm -rf /tmp/build",
     "rm -rf /tmp/*",
     "rm -rf ./x",
@@ -449,6 +559,80 @@ fn what_only_looks_like_it_is_not_refused() {
     assert!(refused.is_empty(), "refused: {refused:#?}");
 }
 
+/// A variable that neither the environment has nor the command sets is empty.
+#[test]
+fn an_unset_variable_is_known_to_be_empty_where_the_environment_is_known() {
+    let refused_all = [
+        "rm -rf \"${UNSET}/\"",
+        "rm -rf $UNSET/*",
+        "rm -rf \"$UNSET\"/*",
+        "rm -rf /$UNSET",
+        "rm -rf /$UNSET/",
+        "rm -rf \"$EMPTY/\"",
+        "rm -rf $ROOT",
+        "rm -rf \"${ROOT}usr\"",
+        "rm -rf ${UNSET:-/}",
+        "rm -rf ${UNSET-/}",
+        "rm -rf $HOME/$UNSET",
+        "$UNSET rm -rf /",
+        "cd $UNSET && rm -rf *",
+        "bash -c 'rm -rf \"$UNSET/\"'",
+        "rm -rf \"$UNSET/\" (",
+        "if [ -d \"$UNSET\" ]; then rm -rf \"$UNSET\"/*; fi",
+    ];
+    let missed: Vec<&&str> = refused_all
+        .iter()
+        .filter(|text| refused(text, &known()).is_none())
+        .collect();
+    assert!(missed.is_empty(), "not refused: {missed:#?}");
+    let not_refused = [
+        "rm -rf \"$UNSET\"",
+        "rm -rf $UNSET",
+        "rm -rf $TMPDIR/*",
+        "rm -rf \"${UNSET:?}\"/*",
+        "rm -rf \"${UNSET:+/}\"",
+        "rm -rf \"${UNSET:-/tmp/x}\"/*",
+        "rm -rf \"${TMPDIR:-/}\"",
+        ": \"${UNSET:=/tmp/x}\"; rm -rf \"$UNSET\"/*",
+        ". ./env.sh; rm -rf \"$UNSET\"/*",
+        "source env.sh && rm -rf \"$UNSET\"/*",
+        "eval \"$(./env)\"; rm -rf \"$UNSET\"/*",
+        "read -r UNSET < x; rm -rf \"$UNSET\"/*",
+        "while read -r d; do rm -rf \"/$d\"; done < x",
+        "for ((i = 0; i < 3; i++)); do rm -rf \"/$i\"; done",
+        "((i = 3)); rm -rf /$i",
+        "let i=3; rm -rf /$i",
+        "mapfile -t dirs < x; rm -rf \"${dirs[@]}\"/*",
+        "getopts a: o; rm -rf \"$OPTARG\"/*",
+        "f() { rm -rf \"$1\"/*; }; f build",
+        "rm -rf \"$1\"/*",
+        "rm -rf \"$OLDPWD\"/*",
+        "rm -rf /$RANDOM",
+        "rm -rf /$$",
+        "bash -lc 'rm -rf \"$UNSET\"/*'",
+        "sudo -i bash -c 'rm -rf \"$UNSET\"/*'",
+        "UNSET=/tmp/x; rm -rf \"$UNSET\"/*",
+        "cd \"$UNSET\" && rm -rf *",
+    ];
+    let wrong: Vec<(&&str, Refusal)> = not_refused
+        .iter()
+        .filter_map(|text| Some((text, refused(text, &known())?)))
+        .collect();
+    assert!(wrong.is_empty(), "refused: {wrong:#?}");
+    // And everything else is as it was.
+    let spared: Vec<&&str> = REFUSED
+        .iter()
+        .filter(|text| refused(text, &known()).is_none())
+        .collect();
+    assert_eq!(spared, [&"rm -rf ${x:+/etc}"]);
+    let caught: Vec<&&str> = NOT_REFUSED
+        .iter()
+        .filter(|text| refused(text, &known()).is_some())
+        .collect();
+    let unset = [&"rm -rf \"$DIR\"/*", &"declare -A seen; rm -rf \"$D\"/*"];
+    assert_eq!(caught, unset);
+}
+
 #[test]
 fn a_refusal_names_the_part_and_what_it_would_do() {
     let refusal = refused("ls; sudo rm -rf /usr && ls", &homes()).unwrap();
@@ -473,6 +657,18 @@ fn text_made_to_be_costly_is_searched_in_bounded_time() {
         "for i in a b; do ".repeat(50) + "rm $i$i$i$i$i$i$i$i",
         "cd a; ".repeat(500),
         "sudo ".repeat(3_000) + "ls",
+        format!("rm {}", "${a:-".repeat(300) + &"}".repeat(300)),
+        format!(
+            "D={}; rm {}",
+            "a".repeat(200),
+            "${D%*a*a*a*b} ".repeat(2_000)
+        ),
+        format!("rm {}", "${A%%${B:-*x}} ".repeat(4_000)),
+        format!("rm {} /{}", "$(echo ".repeat(30), ")".repeat(30)),
+        format!("x=({}); rm {}", "/a ".repeat(5_000), "${x[@]} ".repeat(200)),
+        format!("xargs rm <<< '{}'", "a ".repeat(20_000)),
+        "set -- $@ $@ $@ $@; ".repeat(100) + "rm $@",
+        format!("rm {}", "$V ".repeat(20_000)),
         "X=\"$X$X\"; ".repeat(100),
         "for i in a b c d e f g h; do ".to_owned() + &"rm $i$i$i$i$i$i; ".repeat(2_000) + "done",
     ] {

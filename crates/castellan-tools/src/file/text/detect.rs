@@ -5,6 +5,9 @@ use super::{BOM, Binary, Encoding};
 /// Bytes at the start that the kind of a file is told by, where a sample is enough.
 const SAMPLE: usize = 8 * 1024;
 
+/// Bytes that are looked at in several ways while they are near.
+const BLOCK: usize = 64 * 1024;
+
 /// How much of a file is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -33,6 +36,10 @@ pub fn detect(bytes: &[u8], extent: Extent) -> Result<(Encoding, usize), Binary>
     if let Some((_, kind)) = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Err(Binary(kind));
     }
+    if is_plain(bytes) {
+        let mark = if bytes.starts_with(BOM) { BOM.len() } else { 0 };
+        return Ok((Encoding::Utf8, mark));
+    }
     for (mark, encoding) in [
         (&b"\xff\xfe"[..], Encoding::Utf16Le),
         (b"\xfe\xff", Encoding::Utf16Be),
@@ -56,14 +63,35 @@ pub fn detect(bytes: &[u8], extent: Extent) -> Result<(Encoding, usize), Binary>
     narrow(bytes, extent).map(|encoding| (encoding, 0))
 }
 
-/// Text of 8-bit units, none of them zero.
-fn narrow(bytes: &[u8], extent: Extent) -> Result<Encoding, Binary> {
-    match std::str::from_utf8(bytes) {
-        Ok(_) => return Ok(Encoding::Utf8),
-        Err(error) if extent == Extent::Beginning && error.error_len().is_none() => {
-            return Ok(Encoding::Utf8);
+/// Whether it is UTF-8 without zeros, as most text is: found out block by block, so that a large one
+/// comes from memory only once.
+fn is_plain(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let block = rest.get(..BLOCK).unwrap_or(rest);
+        let end = match std::str::from_utf8(block) {
+            Ok(_) => block.len(),
+            // A character that goes on in the next block.
+            Err(error) if error.error_len().is_none() && block.len() < rest.len() => {
+                error.valid_up_to()
+            }
+            Err(_) => return false,
+        };
+        if memchr::memchr(0, block).is_some() {
+            return false;
         }
-        Err(_) => {}
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    true
+}
+
+/// Text of 8-bit units, none of them zero, that is not UTF-8 as a whole.
+fn narrow(bytes: &[u8], extent: Extent) -> Result<Encoding, Binary> {
+    if extent == Extent::Beginning
+        && let Err(error) = std::str::from_utf8(bytes)
+        && error.error_len().is_none()
+    {
+        return Ok(Encoding::Utf8);
     }
     let sample = bytes.get(..SAMPLE).unwrap_or(bytes);
     let controls = sample.iter().filter(|byte| is_control(u16::from(**byte)));
