@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::event::{Answer, State as Activity, TurnEnd};
+use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
 use castellan_core::{Event, Message};
 use castellan_gate::Permission;
 use castellan_runtime::live::{QUEUE_LIMIT, Said};
@@ -457,14 +457,10 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
                     taken_back.push(text);
                 }
                 let question = live.standing().borrow().question.clone();
-                if let Some(Question {
-                    cycle_id, items, ..
-                }) = question
-                {
-                    let answers = items
-                        .iter()
-                        .map(|item| Answer::new(item.call_id, hand % 2 == 0));
-                    drop(live.decide(cycle_id, "hand", answers.collect()).await);
+                if let Some(asked) = question {
+                    let answer = |item: &ApprovalItem| Answer::new(item.call_id, hand % 2 == 0);
+                    let answers = asked.items.iter().map(answer).collect();
+                    drop(live.decide(asked.cycle_id, "hand", answers).await);
                 }
                 match (number + hand) % 5 {
                     0 => taken_back.extend(live.stop().into_iter().map(|said| said.text)),
@@ -485,19 +481,14 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         let standing = running
             .until(|it| it.question.is_some() || (it.queued == 0 && it.activity == Activity::Idle))
             .await;
-        let Some(Question {
-            cycle_id, items, ..
-        }) = standing.question
-        else {
+        let Some(asked) = standing.question else {
             break;
         };
-        let answers = items.iter().map(|item| Answer::new(item.call_id, true));
-        drop(
-            running
-                .live
-                .decide(cycle_id, "end", answers.collect())
-                .await,
-        );
+        let answers = asked.items.iter();
+        let answers = answers
+            .map(|item| Answer::new(item.call_id, true))
+            .collect();
+        drop(running.live.decide(asked.cycle_id, "end", answers).await);
     }
     running.left().await;
     let log = world.log(id).await;
