@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use castellan_core::text::{counted, shorten};
+use castellan_core::text::shorten;
 use castellan_core::tool::{
     CallContext, FileMark, Inspection, Left, Preview, Report, SessionEffect, SessionView, ToolSpec,
     TypedTool,
@@ -141,12 +141,12 @@ impl TypedTool for WriteFile {
                 (Some(_), Mode::Overwrite) => (OVERWRITES, "overwrite"),
                 (Some(_), Mode::Append) => (APPENDS, "append"),
             };
-            let bytes = params.content.len() as u64;
+            let bytes = params.content.len();
             let place = view.elsewhere(&params.path);
             let header = format!(
                 "{action} {} ({}){place}",
                 shown(&params.path),
-                counted(bytes, "byte")
+                castellan_core::text::counted(bytes, "byte")
             );
             let mut inspection = Inspection::new(label, header);
             inspection.paths = vec![target.clone()];
@@ -263,7 +263,7 @@ fn write(params: &Params, plan: &Plan, view: &SessionView, left: &Left) -> Resul
     let output = format!(
         "{done} {} ({} now{note})",
         shown(target),
-        counted(size, "byte")
+        castellan_core::text::counted(size, "byte")
     );
     let path = target.clone();
     Ok(Report {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::event::{Answer, ApprovalItem, State as Activity, TurnEnd};
+use castellan_core::event::{Answer, State as Activity, TurnEnd};
 use castellan_core::{Event, Message};
 use castellan_gate::Permission;
 use castellan_runtime::live::{QUEUE_LIMIT, Said};
@@ -434,6 +434,16 @@ async fn whoever_holds_a_handle_learns_that_the_driver_was_dropped() {
     );
 }
 
+/// Answers all that is asked, unless somebody was faster.
+async fn answer_all(live: &Live, question: &Question, approve: bool) {
+    let items = question.items.iter();
+    let answers = items.map(|item| Answer::new(item.call_id, approve));
+    drop(
+        live.decide(question.cycle_id, "hand", answers.collect())
+            .await,
+    );
+}
+
 /// Several people at once, each saying, stopping, answering, taking up and compacting as they like.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
@@ -457,10 +467,8 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
                     taken_back.push(text);
                 }
                 let question = live.standing().borrow().question.clone();
-                if let Some(asked) = question {
-                    let answer = |item: &ApprovalItem| Answer::new(item.call_id, hand % 2 == 0);
-                    let answers = asked.items.iter().map(answer).collect();
-                    drop(live.decide(asked.cycle_id, "hand", answers).await);
+                if let Some(question) = question {
+                    answer_all(&live, &question, hand % 2 == 0).await;
                 }
                 match (number + hand) % 5 {
                     0 => taken_back.extend(live.stop().into_iter().map(|said| said.text)),
@@ -481,14 +489,10 @@ async fn however_many_hands_meddle_nothing_is_lost_said_twice_or_left_open() {
         let standing = running
             .until(|it| it.question.is_some() || (it.queued == 0 && it.activity == Activity::Idle))
             .await;
-        let Some(asked) = standing.question else {
+        let Some(question) = standing.question else {
             break;
         };
-        let answers = asked.items.iter();
-        let answers = answers
-            .map(|item| Answer::new(item.call_id, true))
-            .collect();
-        drop(running.live.decide(asked.cycle_id, "end", answers).await);
+        answer_all(&running.live, &question, true).await;
     }
     running.left().await;
     let log = world.log(id).await;
