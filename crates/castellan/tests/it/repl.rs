@@ -309,7 +309,7 @@ fn a_stop_gives_back_a_message_that_begins_with_a_slash_as_it_was_typed() {
     });
     terminal.press("\r");
     terminal.rests("Read.");
-    assert_eq!(said(&server), ["one", "/etc is a folder"]);
+    assert_eq!(said(&server), ["one\n\n/etc is a folder"]);
     terminal.leave();
 }
 

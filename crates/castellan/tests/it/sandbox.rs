@@ -194,7 +194,7 @@ fn a_required_sandbox_that_cannot_be_had_refuses_at_the_start() {
         run.stderr
     );
     assert!(
-        run.stderr.contains("apt-get install bubblewrap"),
+        run.stderr.contains("out of `write` in [sandbox]"),
         "{}",
         run.stderr
     );
