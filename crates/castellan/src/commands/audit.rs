@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use castellan_core::Timestamp;
-use castellan_store::Page;
 use castellan_store::audit::{self, Filter, hex};
+use castellan_store::{Page, Store};
 use serde_json::json;
 
 use crate::cli::Audit;
@@ -15,24 +15,7 @@ use crate::wiring::World;
 pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError> {
     let store = world.stored()?;
     if args.verify {
-        let (rows, first_bad) = match &store {
-            Some(store) => {
-                let verdict = store.read(audit::verify).await?;
-                (verdict.rows, verdict.first_bad)
-            }
-            None => (0, None),
-        };
-        return match first_bad {
-            None => line(&format!(
-                "the audit chain is whole: {}",
-                counted(rows, "row")
-            )),
-            Some(bad) => Err(CommandError::failed(format!(
-                "the audit chain is broken at row {}: {}",
-                bad.seq, bad.what
-            ))
-            .hint("keep the database as it is: it is the evidence")),
-        };
+        return verify(store).await;
     }
     let since = match &args.since {
         Some(age) => Some(before(world.clock.now(), age)?),
@@ -99,6 +82,28 @@ pub(crate) async fn run(world: &World, args: &Audit) -> Result<(), CommandError>
         ));
     }
     Ok(())
+}
+
+/// Says whether the chain is whole; where nothing is stored, it is.
+async fn verify(store: Option<Store>) -> Result<(), CommandError> {
+    let (rows, first_bad) = match &store {
+        Some(store) => {
+            let verdict = store.read(audit::verify).await?;
+            (verdict.rows, verdict.first_bad)
+        }
+        None => (0, None),
+    };
+    match first_bad {
+        None => line(&format!(
+            "the audit chain is whole: {}",
+            counted(rows, "row")
+        )),
+        Some(bad) => Err(CommandError::failed(format!(
+            "the audit chain is broken at row {}: {}",
+            bad.seq, bad.what
+        ))
+        .hint("keep the database as it is: it is the evidence")),
+    }
 }
 
 /// The time `age` before `now`: a number with s, m, h or d.
