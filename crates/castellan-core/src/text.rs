@@ -103,6 +103,16 @@ pub fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
+/// A number of things: `1 rule`, `2 rules`. `what` is one of them.
+#[must_use]
+pub fn counted<N>(number: N, what: &str) -> String
+where
+    N: Copy + std::fmt::Display + PartialEq + From<u8>,
+{
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// `text` cut to at most `limit` characters, the cut shown by an ellipsis.
 #[must_use]
 pub fn shorten(text: &str, limit: usize) -> String {
@@ -214,6 +224,12 @@ fn skip_string(letters: &mut Letters<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_not_several() {
+        let said = [0_u64, 1, 2].map(|number| counted(number, "byte"));
+        assert_eq!(said, ["0 bytes", "1 byte", "2 bytes"]);
+    }
     use proptest::prelude::*;
 
     #[test]

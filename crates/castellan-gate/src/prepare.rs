@@ -8,7 +8,7 @@ use castellan_core::caller::Surface;
 use castellan_core::id::GrantId;
 use castellan_core::message::IssuedCall;
 use castellan_core::outcome::{EffectStatus, Retry};
-use castellan_core::text::{one_line, shorten};
+use castellan_core::text::{counted, one_line, shorten};
 use castellan_core::tool::{Inspection, SessionView, right_shape};
 use castellan_core::{Call, CallId, ErrorCode, Outcome, Tool};
 use serde_json::{Map, Value};
@@ -189,7 +189,7 @@ fn summary(arguments: &Map<String, Value>) -> String {
     let parts: Vec<String> = arguments
         .iter()
         .map(|(name, value)| match value {
-            Value::String(text) => format!("{name}: {} bytes", text.len()),
+            Value::String(text) => format!("{name}: {}", counted(text.len() as u64, "byte")),
             Value::Array(items) => format!("{name}: {} items", items.len()),
             Value::Object(fields) => format!("{name}: {} fields", fields.len()),
             Value::Null | Value::Bool(_) | Value::Number(_) => format!("{name}: {value}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use castellan_core::Outcome;
 use castellan_core::caller::Surface;
-use castellan_core::text::{one_line, shorten};
+use castellan_core::text::{counted, one_line, shorten};
 use castellan_core::tool::{
     CallContext, DefaultDecision, Effect, Inspection, Offered, Report, SessionEffect, SessionView,
     ToolSpec, TypedTool,
@@ -182,7 +182,9 @@ fn text(id: &str, command: &str, look: &Look, filter: Option<&RegexMatcher>) -> 
         None => format!("has been running for {seconds:.3} s"),
     };
     say(format!(
-        "[{id} (`{command}`) {state}; {total} bytes in {lines} lines so far]"
+        "[{id} (`{command}`) {state}; {} in {} so far]",
+        counted(total, "byte"),
+        counted(lines, "line")
     ));
     text
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use castellan_core::Outcome;
+use castellan_core::text::counted;
 use castellan_core::tool::{
     CallContext, Inspection, Report, SessionEffect, SessionView, ToolSpec, TypedTool,
 };
@@ -260,8 +261,10 @@ fn given(content: String) -> Result<Side, Outcome> {
 fn same(old: &Side, new: &Side, wholly: bool) -> String {
     if wholly {
         format!(
-            "no differences between {} and {} ({} bytes)\n",
-            old.name, new.name, old.size
+            "no differences between {} and {} ({})\n",
+            old.name,
+            new.name,
+            counted(old.size, "byte")
         )
     } else {
         format!("the text of {} and {} is the same\n", old.name, new.name)

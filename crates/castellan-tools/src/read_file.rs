@@ -11,6 +11,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use castellan_core::text::counted;
 use castellan_core::tool::{
     CallContext, Inspection, Report, SessionEffect, SessionView, ToolSpec, TypedTool,
 };
@@ -216,7 +217,11 @@ fn special(
     let told = match answer {
         Ok(answer) => parsed::shown(&path, bytes, &digest, answer),
         Err(reason) => Ok(Shown::Told(
-            format!("({}, {size} bytes, is not shown: {reason})", shown(&path)),
+            format!(
+                "({}, {}, is not shown: {reason})",
+                shown(&path),
+                counted(size, "byte")
+            ),
             None,
         )),
     };
@@ -286,8 +291,9 @@ fn pages(
         Ok(source) => source,
         Err(Binary(kind)) => {
             let text = format!(
-                "({} is {kind}, {size} bytes; it is not shown as text)",
-                shown(&path)
+                "({} is {kind}, {}; it is not shown as text)",
+                shown(&path),
+                counted(size, "byte")
             );
             return Ok(Outcome::read(text).into());
         }

@@ -145,7 +145,11 @@ impl TypedTool for WriteFile {
             };
             let bytes = params.content.len();
             let place = view.elsewhere(&params.path);
-            let header = format!("{action} {} ({bytes} bytes){place}", shown(&params.path));
+            let header = format!(
+                "{action} {} ({}){place}",
+                shown(&params.path),
+                castellan_core::text::counted(bytes, "byte")
+            );
             let mut inspection = Inspection::new(label, header);
             inspection.paths = vec![target.clone()];
             inspection.preview = preview;
@@ -341,7 +345,11 @@ fn write(
             (done, bytes.len() as u64, Some(mark))
         }
     };
-    let output = format!("{done} {} ({size} bytes now{note})", shown(target));
+    let output = format!(
+        "{done} {} ({} now{note})",
+        shown(target),
+        castellan_core::text::counted(size, "byte")
+    );
     let path = target.clone();
     let outcome = Outcome::Done {
         output,

@@ -2,6 +2,7 @@
 
 mod guards;
 mod mcp;
+mod place;
 mod sandbox;
 
 use std::collections::BTreeMap;
@@ -223,71 +224,70 @@ impl Config {
             && !config.models.contains_key(name)
         {
             let known = config.models.keys().map(String::as_str);
-            return Err(Problem {
-                what: format!("`model` names `{name}`, and there is no [models.{name}]"),
-                hint: likely(name, known)
-                    .map_or_else(String::new, |name| format!("did you mean `{name}`?")),
-            });
+            let hint = likely(name, known)
+                .map_or_else(String::new, |name| format!("did you mean `{name}`?"));
+            let what = format!("there is no [models.{name}]");
+            return Err(Problem::of_value(text, &["model"], &what, hint));
         }
-        for (setting, number) in [
-            ("tools.timeout", config.tools.timeout),
-            ("tools.parallel", config.tools.parallel as u64),
-            ("session.max_turns", u64::from(config.session.max_turns)),
-            (
-                "session.max_turn_tokens",
-                config.session.max_turn_tokens.unwrap_or(1),
-            ),
-            (
-                "session.max_session_tokens",
-                config.session.max_session_tokens.unwrap_or(1),
-            ),
-            (
-                "tools.approval_timeout",
-                config.tools.approval_timeout.unwrap_or(1),
-            ),
-        ] {
-            if number == 0 {
-                let what = format!("`{setting}` is 0");
-                return Err(Problem {
-                    what,
-                    hint: "it is at least 1".to_owned(),
-                });
-            }
-        }
+        config.require_positive()?;
         config.require_sensible_limits()?;
-        for pattern in &config.tools.environment {
+        for (place, pattern) in config.tools.environment.iter().enumerate() {
             if let Some(hint) = unfit(pattern) {
-                return Err(Problem {
-                    what: format!("`tools.environment` has `{}`", pattern.escape_debug()),
-                    hint: hint.to_owned(),
-                });
+                let path = ["tools", "environment", &place.to_string()];
+                let what = format!("it has `{}`", pattern.escape_debug());
+                return Err(Problem::of_value(text, &path, &what, hint.to_owned()));
             }
         }
         Ok(config)
     }
 
+    /// Refuses limits of 0.
+    fn require_positive(&self) -> Result<(), Problem> {
+        let (tools, session) = (&self.tools, &self.session);
+        let parallel = u64::try_from(tools.parallel).unwrap_or(u64::MAX);
+        for (path, number) in [
+            (["tools", "timeout"], Some(tools.timeout)),
+            (["tools", "parallel"], Some(parallel)),
+            (["tools", "approval_timeout"], tools.approval_timeout),
+            (["session", "max_turns"], Some(session.max_turns.into())),
+            (["session", "max_turn_tokens"], session.max_turn_tokens),
+            (
+                ["session", "max_session_tokens"],
+                session.max_session_tokens,
+            ),
+        ] {
+            if number == Some(0) {
+                let hint = "it is at least 1".to_owned();
+                return Err(Problem::of_value(&self.text, &path, "it is 0", hint));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses parts and prices that are none.
     fn require_sensible_limits(&self) -> Result<(), Problem> {
-        if !COMPACT_AT.contains(&self.session.compact_at) {
-            return Err(Problem {
-                what: format!("`session.compact_at` is {}", self.session.compact_at),
-                hint: format!(
-                    "it is a part of the context window, from {} to {}",
-                    COMPACT_AT.start(),
-                    COMPACT_AT.end()
-                ),
-            });
+        let compact_at = self.session.compact_at;
+        if !COMPACT_AT.contains(&compact_at) {
+            let (path, what) = (["session", "compact_at"], format!("it is {compact_at}"));
+            let (from, to) = (COMPACT_AT.start(), COMPACT_AT.end());
+            let hint = format!("it is a part of the context window, from {from} to {to}");
+            return Err(Problem::of_value(&self.text, &path, &what, hint));
         }
         for (name, model) in &self.models {
-            let prices = model
-                .price
-                .into_iter()
-                .flat_map(|price| [Some(price.input), Some(price.output), price.cached_input]);
-            if prices.flatten().any(|price| !(0.0..1e6).contains(&price)) {
-                return Err(Problem {
-                    what: format!("a price of [models.{name}.price] is none"),
-                    hint: "it is what a million tokens cost, such as 2.50".to_owned(),
-                });
+            let Some(price) = model.price else { continue };
+            for (key, price) in [
+                ("input", Some(price.input)),
+                ("output", Some(price.output)),
+                ("cached_input", price.cached_input),
+            ] {
+                if let Some(price) = price
+                    && !(0.0..1e6).contains(&price)
+                {
+                    let path = ["models", name, "price", key];
+                    let hint = "it is what a million tokens cost, such as 2.50".to_owned();
+                    let what = format!("{price} is no price");
+                    return Err(Problem::of_value(&self.text, &path, &what, hint));
+                }
             }
         }
         Ok(())
@@ -349,7 +349,7 @@ fn read(path: &Path) -> std::io::Result<String> {
 }
 
 /// An address without user, password and query.
-fn without_credentials(url: &str) -> String {
+pub(crate) fn without_credentials(url: &str) -> String {
     let (address, query) = url
         .split_once('?')
         .map_or((url, ""), |(address, _)| (address, "?[hidden]"));
@@ -376,6 +376,24 @@ impl Problem {
         Self {
             what: format!("line {line} (`{key}`): {what}"),
             hint,
+        }
+    }
+
+    /// A problem with the value that `path` leads to.
+    fn of_value(text: &str, path: &[&str], what: &str, hint: String) -> Self {
+        // The place of an item in a list is told by its line.
+        let keys: Vec<&str> = path
+            .iter()
+            .copied()
+            .filter(|key| key.parse::<usize>().is_err())
+            .collect();
+        let key = keys.join(".");
+        match place::offset(text, path) {
+            Some(offset) => Self::at(text, offset, &key, what, hint),
+            None => Self {
+                what: format!("`{key}`: {what}"),
+                hint,
+            },
         }
     }
 
@@ -463,13 +481,30 @@ mod tests {
         for (text, named) in [
             (
                 "[session]\nmax_turn_tokens = 0\n",
-                "session.max_turn_tokens",
+                "line 2 (`session.max_turn_tokens`): it is 0",
+            ),
+            (
+                "\n[tools]\ntimeout=0\n",
+                "line 3 (`tools.timeout`): it is 0",
+            ),
+            ("tools.parallel = 0\n", "line 1 (`tools.parallel`): it is 0"),
+            ("\ntools = {approval_timeout = 0}\n", "line 2 (`tools.app"),
+            (
+                "[session]\n\nmax_turns = 0\n",
+                "line 3 (`session.max_turns`)",
+            ),
+            (
+                "[session]\nmax_session_tokens = 0",
+                "line 2 (`session.max_s",
             ),
             ("[session]\ncompact_at = 0.01\n", "0.1 to 1"),
-            ("[session]\ncompact_at = nan\n", "session.compact_at"),
+            (
+                "[session]\ncompact_at = nan\n",
+                "line 2 (`session.compact_at`): it is NaN",
+            ),
             (
                 "[models.a]\nbase_url = \"http://x\"\n[models.a.price]\ninput = -1\noutput = 1\n",
-                "[models.a.price]",
+                "line 4 (`models.a.price.input`): -1 is no price",
             ),
             (
                 "[models.a]\nbase_url = \"http://x\"\n[models.a.price]\ninput = 1.0\n",
@@ -547,14 +582,15 @@ mod tests {
     fn a_default_model_that_is_not_there_is_named() {
         let text = problem("model = \"locl\"\n[models.local]\nbase_url = \"http://x\"\n");
         assert!(
-            text.contains("no [models.locl]") && text.contains("`local`"),
+            text.contains("line 1 (`model`): there is no [models.locl]")
+                && text.contains("`local`"),
             "{text}"
         );
     }
 
     #[test]
     fn a_pattern_that_names_no_variable_is_refused() {
-        let problem = |pattern| problem(&format!("[tools]\nenvironment = [{pattern:?}]\n"));
+        let problem = |pattern| problem(&format!("[tools]\nenvironment = [\"A\",\n{pattern:?}]\n"));
         for (pattern, part) in [
             ("*", "everything"),
             ("A=1", "whose values"),
@@ -565,7 +601,7 @@ mod tests {
         ] {
             let text = problem(pattern);
             assert!(
-                text.contains("tools.environment") && text.contains(part),
+                text.contains("line 3 (`tools.environment`)") && text.contains(part),
                 "{text}"
             );
         }

@@ -113,15 +113,15 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
     };
     match command {
         Command::Exec(args) => with_children(&world, commands::exec::run(&world, args)).await,
-        Command::Sessions(args) => commands::sessions::run(&world.store()?, &args).await,
-        Command::Export(args) => commands::export::run(&world.store()?, &args).await,
+        Command::Sessions(args) => commands::sessions::run(world.stored()?.as_ref(), &args).await,
+        Command::Export(args) => commands::export::run(world.stored()?.as_ref(), &args).await,
         Command::Tools(args) => commands::tools::run(&world.catalog, &args),
         Command::Trace(Trace::Show(args)) => {
-            let file = commands::trace::find(&world.home, &world.store()?, &args.trace).await?;
+            let file = commands::trace::find(&world, &args.trace).await?;
             commands::trace::show(&file, args.json)
         }
         Command::Trace(Trace::Stats(args)) => {
-            let file = commands::trace::find(&world.home, &world.store()?, &args.trace).await?;
+            let file = commands::trace::find(&world, &args.trace).await?;
             commands::trace::stats(&file, args.json)
         }
         Command::Mcp(args) => with_children(&world, commands::mcp::run(&world, &args)).await,

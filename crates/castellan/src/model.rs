@@ -9,7 +9,7 @@ use castellan_llm::probe::{Found, Looked, Probe, ProbeReport, Sight};
 use castellan_llm::{ApiKey, ChatModel, ChatSettings, ReasoningField};
 
 use crate::cli::ModelArgs;
-use crate::config::{Config, ModelConfig, SendReasoning};
+use crate::config::{Config, ModelConfig, SendReasoning, without_credentials};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::wiring::World;
@@ -203,6 +203,18 @@ async fn found(
 async fn probe(environment: &Environment, http: &HttpClient) -> ProbeReport {
     let lookup = |name: &str| environment.get(name).map(str::to_owned);
     Probe::default().run(http, &lookup).await
+}
+
+/// What the command line says of the model, or `/model` has said since; `None` where that is
+/// nothing.
+pub(crate) fn given(args: &ModelArgs) -> Option<String> {
+    let address = args.base_url.as_deref().map(without_credentials);
+    match (&args.model, address) {
+        (Some(model), Some(address)) => Some(format!("{model} at {address}")),
+        (Some(model), None) => Some(model.clone()),
+        (None, Some(address)) => Some(format!("the first model at {address}")),
+        (None, None) => None,
+    }
 }
 
 /// Looks for models without choosing one.

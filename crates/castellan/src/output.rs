@@ -7,6 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+pub(crate) use castellan_core::text::counted;
 use castellan_core::text::plain;
 use castellan_host::standard::out_was_closed;
 
@@ -150,15 +151,6 @@ pub(crate) fn note(text: &str) {
 /// Whether standard output is a terminal.
 pub(crate) fn out_is_terminal() -> bool {
     io::stdout().is_terminal()
-}
-
-/// A number of things: `1 rule`, `2 rules`. `what` is one of them.
-pub(crate) fn counted<N>(number: N, what: &str) -> String
-where
-    N: Copy + Display + PartialEq + From<u8>,
-{
-    let plural = if number == N::from(1) { "" } else { "s" };
-    format!("{number} {what}{plural}")
 }
 
 /// Rows in aligned columns; the last column is not padded.

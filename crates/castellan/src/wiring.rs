@@ -116,14 +116,7 @@ impl World {
     /// Returns a line that says what encloses commands in `workspace`.
     pub(crate) fn require_sandbox(&self, workspace: &Path) -> Result<String, CommandError> {
         let sandbox = self.shell.sandbox();
-        sandbox.demand(workspace).map_err(|error| {
-            CommandError::failed(error)
-                .hint(
-                    "install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), or run a \
-                     kernel with Landlock (Linux 6.2 or newer); castellan doctor says more",
-                )
-                .hint("mode = \"auto\" in [sandbox] takes what there is")
-        })?;
+        demand(&sandbox, workspace)?;
         Ok(format!("sandbox: {}", sandbox.line(workspace)))
     }
 
@@ -132,6 +125,11 @@ impl World {
         let store = open_store(&self.home, &self.config)?;
         self.shared.store.fill(store.clone());
         Ok(store)
+    }
+
+    /// The store for who only looks; `None` where nothing is stored yet.
+    pub(crate) fn stored(&self) -> Result<Option<Store>, CommandError> {
+        stored(&self.home, &self.config)
     }
 
     /// The name of the OS user.
@@ -145,6 +143,13 @@ impl World {
     /// Wrong usage, where it is no folder.
     pub(crate) fn working_folder(&self, wanted: Option<&Path>) -> Result<PathBuf, CommandError> {
         let here = self.environment.cwd();
+        if here.as_os_str().is_empty() && wanted.is_none_or(Path::is_relative) {
+            // The shell's word for it is all that is left of it.
+            let name = self.environment.get("PWD").unwrap_or_default();
+            let text = format!("the working folder {name} is gone").replace("  ", " ");
+            return Err(CommandError::usage(text)
+                .hint("cd into a folder that exists, or name one: --cwd /the/folder"));
+        }
         let folder = wanted.map_or_else(|| here.to_owned(), |folder| here.join(folder));
         match folder.canonicalize() {
             Ok(folder) if folder.is_dir() => Ok(folder),
@@ -342,6 +347,29 @@ impl World {
     }
 }
 
+/// Makes sure that `sandbox` gives what is required of it.
+///
+/// # Errors
+/// What it doesn't, with what to do about just that.
+pub(crate) fn demand(sandbox: &Sandbox, workspace: &Path) -> Result<(), CommandError> {
+    let Err(error) = sandbox.demand(workspace) else {
+        return Ok(());
+    };
+    let mut error = CommandError::failed(error);
+    if !sandbox.rung().is_some() {
+        error = error.hint(
+            "install bubblewrap (Debian, Ubuntu: apt-get install bubblewrap), or run a kernel with \
+             Landlock (Linux 6.2 or newer); castellan doctor says more",
+        );
+    } else if !sandbox.ungiven(workspace).is_empty() {
+        error = error.hint("bubblewrap gives it (Debian, Ubuntu: apt-get install bubblewrap)");
+    }
+    if !sandbox.unwritable().is_empty() {
+        error = error.hint("make the folder, or take it out of `write` in [sandbox]");
+    }
+    Err(error.hint("mode = \"auto\" in [sandbox] takes what there is"))
+}
+
 /// The sandbox that works here.
 pub(crate) async fn sandbox(
     config: &Config,
@@ -412,7 +440,16 @@ pub(crate) fn build_guards(
     })
 }
 
-/// Opens the database.
+/// Opens the database where there is one, and makes nothing.
+pub(crate) fn stored(home: &Home, config: &Config) -> Result<Option<Store>, CommandError> {
+    match home.database().symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        // What else is wrong is told by who opens it.
+        _ => open_store(home, config).map(Some),
+    }
+}
+
+/// Opens the database, made where there is none.
 pub(crate) fn open_store(home: &Home, config: &Config) -> Result<Store, CommandError> {
     let synchronous = match config.database.synchronous {
         Synchronous::Full => StoreSynchronous::Full,

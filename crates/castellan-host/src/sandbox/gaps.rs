@@ -13,6 +13,7 @@ impl Sandbox {
     #[must_use]
     pub fn gaps(&self, workspace: &Path) -> Vec<String> {
         let mut gaps = self.ungiven(workspace);
+        gaps.extend(self.everything(workspace));
         gaps.extend(self.replaceable(workspace));
         if let Rung::Landlock { abi } = self.rung {
             gaps.extend(self.kept(workspace).iter().map(|kept| {
@@ -32,8 +33,24 @@ impl Sandbox {
         gaps
     }
 
-    /// Of these what was asked for: where a sandbox is required, nothing runs without it.
-    pub(super) fn ungiven(&self, workspace: &Path) -> Vec<String> {
+    /// Whether all there is may be written, and by what.
+    fn everything(&self, workspace: &Path) -> Option<String> {
+        let root = Path::new("/");
+        if !self.rung.is_some() || !self.write(workspace).iter().any(|folder| folder == root) {
+            return None;
+        }
+        let why = if workspace == root {
+            "the workspace is /"
+        } else {
+            "/ is a folder to write in"
+        };
+        Some(format!("everything is writable: {why}"))
+    }
+
+    /// Of these what was asked for: where a sandbox is required, nothing runs without it. Another
+    /// rung closes them.
+    #[must_use]
+    pub fn ungiven(&self, workspace: &Path) -> Vec<String> {
         let Rung::Landlock { abi } = self.rung else {
             return Vec::new();
         };

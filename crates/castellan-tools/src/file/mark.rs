@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 
-use castellan_core::text::hexadecimal;
+use castellan_core::text::{counted, hexadecimal};
 use castellan_core::tool::FileMark;
 use sha2::{Digest as _, Sha256};
 
@@ -157,9 +157,13 @@ pub(super) fn mark_of_written(pieces: &[&[u8]], metadata: &Metadata) -> FileMark
 /// How two marks of a file differ, in words.
 pub(crate) fn difference(before: &FileMark, now: &FileMark) -> String {
     if before.size == now.size {
-        format!("same size, {} bytes, other content", now.size)
+        format!("same size, {}, other content", counted(now.size, "byte"))
     } else {
-        format!("{} bytes then, {} bytes now", before.size, now.size)
+        format!(
+            "{} then, {} now",
+            counted(before.size, "byte"),
+            counted(now.size, "byte")
+        )
     }
 }
 

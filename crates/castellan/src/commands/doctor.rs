@@ -9,13 +9,14 @@ use castellan_gate::policy::{PROJECT_RULES, ProjectRules as _};
 use castellan_host::env::Hidden;
 use castellan_host::shell::{End, HelperCommand, Shell, ShellJob};
 use castellan_host::{Environment, Folder};
+use nix::unistd::{AccessFlags, access};
 
 use crate::config::{Config, RulesInProject};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::{Choice, search};
 use crate::output::{counted, line};
-use crate::wiring::{Hands, build_catalog, build_guards, open_store, sandbox, shared};
+use crate::wiring::{Hands, build_catalog, build_guards, demand, sandbox, shared, stored};
 
 /// How many writable folders are named.
 const FOLDERS: usize = 8;
@@ -140,8 +141,9 @@ fn secrets(environment: &Environment) -> Finding {
 }
 
 async fn database(home: &Home, config: &Config) -> Finding {
-    let checked = match open_store(home, config) {
-        Ok(store) => store.check().await.map_err(CommandError::from),
+    let checked = match stored(home, config) {
+        Ok(Some(store)) => store.check().await.map_err(CommandError::from),
+        Ok(None) => return unmade(home),
         Err(error) => Err(error),
     };
     match checked {
@@ -151,6 +153,22 @@ async fn database(home: &Home, config: &Config) -> Finding {
             checked.schema
         )),
         Err(error) => Finding::Bad(error.text()),
+    }
+}
+
+/// Whether what a first session makes can be made.
+fn unmade(home: &Home) -> Finding {
+    let shown = home.database();
+    let shown = shown.display();
+    let there = home.data.ancestors().find(|folder| folder.exists());
+    let there = there.unwrap_or_else(|| Path::new("/"));
+    match access(there, AccessFlags::W_OK | AccessFlags::X_OK) {
+        Ok(()) => Finding::Good(format!("{shown} is made by the first session")),
+        Err(error) => Finding::Bad(format!(
+            "{shown} can't be made: you can't write in {} ({})",
+            there.display(),
+            error.desc()
+        )),
     }
 }
 
@@ -226,8 +244,8 @@ async fn enclosure(config: &Config, home: &Home, environment: &Environment) -> F
         );
     }
     let text = lines.join("\n");
-    match sandbox.demand(workspace) {
-        Err(error) => Finding::Bad(format!("{}\n{text}", CommandError::failed(error).text())),
+    match demand(&sandbox, workspace) {
+        Err(error) => Finding::Bad(format!("{}\n{text}", error.text())),
         Ok(()) if sandbox.is_whole(workspace) => Finding::Good(text),
         Ok(()) => Finding::Note(text),
     }

@@ -10,14 +10,15 @@ use std::path::Path;
 use castellan_store::{Store, events};
 
 use crate::cli::{Export, ExportFormat};
-use crate::commands::trace::resolve;
+use crate::commands::trace::{nothing_stored, resolve};
 use crate::error::{CommandError, io};
 use crate::output::{counted, note, out};
 
 use story::Story;
 
 /// Writes the session where it is wanted.
-pub(crate) async fn run(store: &Store, args: &Export) -> Result<(), CommandError> {
+pub(crate) async fn run(store: Option<&Store>, args: &Export) -> Result<(), CommandError> {
+    let store = store.ok_or_else(|| nothing_stored(&args.session))?;
     let id = resolve(store, &args.session).await?;
     let log = store.read(move |tx| events::load(tx, id, 0)).await?;
     let story = Story::of(id, &log);

@@ -10,17 +10,27 @@ use castellan_store::{ErrorKind, Store};
 use serde_json::{Value, json};
 
 use crate::cli::{Grants, GrantsCommand, GrantsList, GrantsRevoke};
-use crate::commands::trace::resolve;
+use crate::commands::trace::{nothing_stored, resolve};
 use crate::error::CommandError;
 use crate::output::{counted, line, note, out, table};
 use crate::wiring::World;
 
 pub(crate) async fn run(world: &World, args: &Grants) -> Result<(), CommandError> {
-    let store = world.store()?;
-    match &args.command {
-        None => list(world, &store, &args.list).await,
-        Some(GrantsCommand::List(args)) => list(world, &store, args).await,
-        Some(GrantsCommand::Revoke(args)) => revoke(world, &store, args).await,
+    let listing = match &args.command {
+        None => &args.list,
+        Some(GrantsCommand::List(args)) => args,
+        Some(GrantsCommand::Revoke(args)) => return revoke(world, &world.store()?, args).await,
+    };
+    match world.stored()? {
+        Some(store) => list(world, &store, listing).await,
+        None => match &listing.session {
+            Some(name) => Err(nothing_stored(name)),
+            None if listing.json => line(&json!({"grants": [], "total": 0}).to_string()),
+            None => {
+                note(NONE_GIVEN);
+                Ok(())
+            }
+        },
     }
 }
 

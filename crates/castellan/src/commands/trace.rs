@@ -12,17 +12,26 @@ use castellan_store::{Store, sessions};
 use serde_json::json;
 
 use crate::error::CommandError;
-use crate::home::Home;
 use crate::output::{counted, line, note, out, table, word};
+use crate::wiring::World;
 
 /// The file that `name` means: a path, a session's id, or the beginning of one.
-pub(crate) async fn find(home: &Home, store: &Store, name: &str) -> Result<PathBuf, CommandError> {
+pub(crate) async fn find(world: &World, name: &str) -> Result<PathBuf, CommandError> {
     let as_path = PathBuf::from(name);
     if as_path.is_file() {
         return Ok(as_path);
     }
-    let id = resolve(store, name).await?;
-    Ok(path(&home.traces(), id))
+    let store = world.stored()?.ok_or_else(|| nothing_stored(name))?;
+    let id = resolve(&store, name).await?;
+    Ok(path(&world.home.traces(), id))
+}
+
+/// What to say of a session by this name where there is none at all.
+pub(crate) fn nothing_stored(name: &str) -> CommandError {
+    CommandError::usage(format!(
+        "there is no session `{name}`: nothing is stored yet"
+    ))
+    .hint("castellan exec \"…\" begins one")
 }
 
 /// The session that `name` means.

@@ -64,6 +64,7 @@ impl Repl {
         command: Command,
         arguments: &str,
     ) -> Result<Next, CommandError> {
+        self.models.take_in();
         match command {
             Command::Quit => return Ok(Next::Leave),
             Command::New => {
@@ -129,6 +130,7 @@ impl Repl {
         command: Command,
         arguments: &str,
     ) -> Vec<Row> {
+        self.models.take_in();
         let said = match command {
             Command::Model | Command::Resume if arguments.is_empty() => {
                 self.report(command, arguments).await
@@ -185,6 +187,14 @@ impl Repl {
             Some(info) => format!("in use: {} ({})\n", info.model, info.name),
             None => "in use: none yet\n".to_owned(),
         };
+        let given = &self.arguments.model;
+        if let Some(words) = model::given(given) {
+            text.push_str(&format!("asked for: {words}\n"));
+        }
+        if given.base_url.is_some() && config.models.is_empty() {
+            text.push_str("/model NAME asks for another model there");
+            return Ok(text);
+        }
         match model::search(&self.world.environment, config).await? {
             Choice::Configured(names) => {
                 text.push_str("configured:\n");

@@ -8,6 +8,7 @@ use castellan_runtime::live::Said;
 
 use super::Repl;
 use super::completion::place;
+use super::slash::to_say;
 use super::style::{Row, Tone};
 use super::talk::refused;
 use crate::attach::{Attachment, attach};
@@ -99,6 +100,9 @@ impl Repl {
                 }
                 None => lines.push(said.text),
             }
+        }
+        if let Some(first) = lines.first_mut() {
+            *first = to_say(std::mem::take(first));
         }
         lines.push(self.editor.take());
         lines.retain(|line| !line.is_empty());

@@ -53,6 +53,13 @@ impl Models {
         Some(found)
     }
 
+    /// Takes what was found by now, without waiting for it.
+    pub(super) fn take_in(&mut self) {
+        if let Some(Ok(Ok(found))) = self.search.try_join_next() {
+            self.found = Some(found);
+        }
+    }
+
     /// Whether nobody looks for one and none is found.
     pub(super) fn idle(&self) -> bool {
         self.found.is_none() && self.search.is_empty()

@@ -150,6 +150,15 @@ pub(crate) fn parse(line: &str) -> Line {
     }
 }
 
+/// The line that says `text`: what [`parse`] makes words for the model of.
+pub(crate) fn to_say(text: String) -> String {
+    if text.starts_with('/') {
+        format!("/{text}")
+    } else {
+        text
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +178,13 @@ mod tests {
             parse("/Model  local two "),
             Line::Command(Command::Model, "local two".into())
         );
+    }
+
+    #[test]
+    fn a_line_that_says_a_text_is_understood_as_that_text() {
+        for text in ["hello", "/help", "//x", "a /b", "one\n/two"] {
+            assert_eq!(parse(&to_say(text.into())), Line::Say(text.into()));
+        }
     }
 
     #[test]

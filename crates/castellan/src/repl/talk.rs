@@ -239,7 +239,7 @@ impl Repl {
                 Ok(Next::Watch)
             }
             Err(error) => {
-                self.editor.set(text);
+                self.editor.set(slash::to_say(text));
                 Err(error)
             }
         }
@@ -591,7 +591,7 @@ impl Repl {
                     done.extend(self.story.note(Tone::Dim, &line));
                 }
                 Err(error) => {
-                    self.editor.set(text);
+                    self.editor.set(slash::to_say(text));
                     done.extend(self.story.note(Tone::Bad, &error.text()));
                 }
             },

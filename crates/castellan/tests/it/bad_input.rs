@@ -302,6 +302,61 @@ fn a_reader_that_goes_away_is_told_by_the_exit_code_alone() {
 }
 
 #[test]
+fn a_working_folder_that_is_gone_is_named_with_a_way_out() {
+    let server = ModelServer::scripted([Reply::text("here")]);
+    let home = home_with(&server);
+    let gone = home.workspace().join("gone");
+    let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" \"$@\"";
+    let run_there = |args: &[&str]| -> crate::program::Run {
+        let mut shell = home.command("/bin/sh");
+        shell.args(["-c", script, crate::program::PROGRAM]);
+        shell.args(args).output().unwrap().into()
+    };
+    for args in [&["exec", "go"][..], &["exec", "--cwd", "x", "go"]] {
+        let run = run_there(args);
+        assert_eq!(run.code, 2, "{run:?}");
+        let text = format!("the working folder {} is gone", gone.display());
+        assert!(
+            run.stderr.contains(&text) && run.stderr.contains("--cwd"),
+            "{run:?}"
+        );
+    }
+    let elsewhere = home.workspace();
+    let run = run_there(&["exec", "--cwd", elsewhere.to_str().unwrap(), "go"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "here\n"), "{run:?}");
+}
+
+#[test]
+fn whoever_only_looks_makes_nothing() {
+    let home = Home::new();
+    let state = home.castellan_home();
+    std::fs::remove_dir_all(&state).unwrap();
+    for (args, code, said) in [
+        (&["doctor"][..], 0, "is made by the first session"),
+        (&["trace", "show", "ws_1"], 2, "nothing is stored yet"),
+        (&["trace", "stats", "ws_1"], 2, "nothing is stored yet"),
+        (&["export", "ws_1"], 2, "nothing is stored yet"),
+        (&["sessions"], 0, "no sessions yet"),
+        (&["sessions", "--json"], 0, "\"total\":0"),
+        (&["audit"], 0, "CALLER"),
+        (&["audit", "--verify"], 0, "whole: 0 rows"),
+        (&["grants"], 0, "no permissions were given"),
+        (&["grants", "list", "--json"], 0, "\"total\":0"),
+        (
+            &["grants", "list", "--session", "ws_1"],
+            2,
+            "nothing is stored yet",
+        ),
+    ] {
+        let run = run(&home, args);
+        assert_eq!(run.code, code, "{args:?}: {run:?}");
+        let told = format!("{}{}", run.stdout, run.stderr);
+        assert!(told.contains(said), "{args:?}: {told}");
+        assert!(!state.exists(), "{args:?}");
+    }
+}
+
+#[test]
 fn a_configuration_that_is_no_file_is_refused_at_once() {
     let home = Home::new();
     let path = home.castellan_home().join("config.toml");

@@ -91,7 +91,7 @@ fn a_no_with_words_reaches_the_model() {
     terminal.enter("write it");
     let screen = terminal.wait("y/n/a ›");
     assert!(
-        screen.contains("+ one") && screen.contains("(8 bytes)"),
+        screen.contains("+ one") && screen.matches("(8 bytes)").count() == 2,
         "{screen}"
     );
     terminal.enter("maybe");
@@ -293,6 +293,40 @@ fn a_stop_gives_back_what_was_queued() {
         screen.contains("stopped") && screen.trim_end().ends_with("› two")
     });
     terminal.kill();
+}
+
+#[test]
+fn a_stop_gives_back_a_message_that_begins_with_a_slash_as_it_was_typed() {
+    let (server, home) = world([Reply::hang(), Reply::text("Read.")]);
+    let terminal = Terminal::ready(&home, &[]);
+    terminal.enter("one");
+    terminal.wait("thinking");
+    terminal.enter("//etc is a folder");
+    terminal.wait("1 queued");
+    terminal.press("\u{3}");
+    terminal.until("the words in the line", |screen| {
+        screen.contains("stopped") && screen.trim_end().ends_with("› //etc is a folder")
+    });
+    terminal.press("\r");
+    terminal.rests("Read.");
+    assert_eq!(said(&server), ["one\n\n/etc is a folder"]);
+    terminal.leave();
+}
+
+#[test]
+fn the_model_named_on_the_command_line_is_told_before_anything_is_said() {
+    let server = ModelServer::scripted([]);
+    let home = Home::new();
+    let arguments = ["--base-url", &server.base_url(), "--model", "special"];
+    let terminal = Terminal::ready(&home, &arguments);
+    terminal.enter("/model");
+    let screen = terminal.rests("/model NAME asks for another model there");
+    assert!(
+        screen.contains("asked for: special at http://127.0.0.1")
+            && !screen.contains("none was found"),
+        "{screen}"
+    );
+    terminal.leave();
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn a_required_sandbox_that_cannot_be_had_refuses_at_the_start() {
         run.stderr
     );
     assert!(
-        run.stderr.contains("apt-get install bubblewrap"),
+        run.stderr.contains("out of `write` in [sandbox]"),
         "{}",
         run.stderr
     );
@@ -250,4 +250,44 @@ fn commands_see_nothing_of_our_state_but_outputs_that_were_too_long() {
         format!("{results:?}").contains("100000 ../castellan/spill/"),
         "{results:?}"
     );
+}
+
+#[test]
+fn a_sandbox_that_leaves_everything_writable_says_so() {
+    if !works_here() {
+        return;
+    }
+    let home = Home::new();
+    let (_server, run) = one_call(
+        &home,
+        "sandbox = {write = [\"/\"]}",
+        json!({"command": "true"}),
+        &["--yes-to", "bash"],
+    );
+    assert!(header(&run).contains("everything is writable"), "{run:?}");
+    let doctor = crate::program::run(&home, &["doctor"]);
+    assert!(
+        doctor.stdout.contains("everything is writable"),
+        "{doctor:?}"
+    );
+}
+
+#[test]
+fn a_required_folder_that_can_not_be_given_has_a_hint_of_its_own() {
+    if !works_here() {
+        return;
+    }
+    let home = Home::new();
+    let (_server, run) = one_call(
+        &home,
+        "sandbox = {mode = \"require\", write = [\"/no/such/folder\"]}",
+        json!({"command": "true"}),
+        &["--yes-to", "bash"],
+    );
+    assert_eq!(run.code, 1, "{run:?}");
+    let doctor = crate::program::run(&home, &["doctor"]);
+    for told in [&run.stderr, &doctor.stdout] {
+        assert!(told.contains("out of `write` in [sandbox]"), "{told}");
+        assert!(!told.contains("bubblewrap (Debian"), "{told}");
+    }
 }
