@@ -330,7 +330,7 @@ pub fn roll_back(tx: &Tx<'_>, to: u64, decided: &Decided) -> Result<Option<Versi
     let earlier = get(tx, to)?.ok_or_else(|| Error::NotFound {
         what: format!("version {to} of the genome"),
     })?;
-    let current = current(tx)?.map_or_else(|| earlier.clone(), |current| current);
+    let current = current(tx)?.unwrap_or_else(|| earlier.clone());
     if current.document.hash == earlier.document.hash {
         return Ok(None);
     }

@@ -48,7 +48,7 @@ pub(super) fn merge_at(value: &mut Value, pointer: &str, patch: &Value) -> bool 
 /// Every place in `value`, as a pointer, the whole first.
 pub(super) fn places(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    visit(value, String::new(), &mut |pointer, _value| {
+    visit(value, "", &mut |pointer, _value| {
         found.push(pointer.to_owned());
     });
     found
@@ -78,7 +78,7 @@ fn share(part: usize, whole: usize) -> f64 {
 /// What stands at the ends of `value`, by pointer. What is empty has no ends.
 fn leaves(value: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
-    visit(value, String::new(), &mut |pointer, value| {
+    visit(value, "", &mut |pointer, value| {
         if !value.is_object() && !value.is_array() {
             found.insert(pointer.to_owned(), value.clone());
         }
@@ -86,18 +86,18 @@ fn leaves(value: &Value) -> BTreeMap<String, Value> {
     found
 }
 
-fn visit(value: &Value, pointer: String, see: &mut impl FnMut(&str, &Value)) {
-    see(&pointer, value);
+fn visit(value: &Value, pointer: &str, see: &mut impl FnMut(&str, &Value)) {
+    see(pointer, value);
     match value {
         Value::Object(object) => {
             for (key, value) in object {
                 let key = key.replace('~', "~0").replace('/', "~1");
-                visit(value, format!("{pointer}/{key}"), see);
+                visit(value, &format!("{pointer}/{key}"), see);
             }
         }
         Value::Array(items) => {
             for (number, item) in items.iter().enumerate() {
-                visit(item, format!("{pointer}/{number}"), see);
+                visit(item, &format!("{pointer}/{number}"), see);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

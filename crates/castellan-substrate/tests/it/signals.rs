@@ -1,6 +1,8 @@
 //! Signals: what is deposited, read and found in the history, and every way to get it wrong.
 
-use castellan_core::{ErrorCode, Principal};
+use castellan_core::{Clock as _, ErrorCode, Principal};
+use castellan_store::Tx;
+use castellan_store::signals::{self, Change};
 use serde_json::{Value, json};
 
 use crate::drive::World;
@@ -108,9 +110,18 @@ async fn evaporation_takes_away_and_never_more_than_there_is() {
 async fn a_signal_stops_growing_at_its_limit_and_says_so() {
     let world = World::new();
     let much = json!({"zone": "grid", "signal": "food", "amount": 1e6, "half_life": 0});
-    for _ in 0..999 {
-        world.call(DEPOSIT, much.clone()).await;
-    }
+    let change = Change {
+        zone: "grid".to_owned(),
+        signal: "food".to_owned(),
+        amount: 1e6,
+        half_life: Some(0.0),
+        fresh_half_life: 0.0,
+        by: "tester".to_owned(),
+        at: world.clock.now(),
+    };
+    let nearly =
+        move |tx: &Tx<'_>| (0..999).try_for_each(|_| signals::change(tx, &change).map(drop));
+    world.store.write(nearly).await.unwrap();
     let full = world.call(DEPOSIT, much.clone()).await;
     assert_eq!(full["after"], json!(1e9));
     let more = world.call(DEPOSIT, much).await;
