@@ -41,9 +41,9 @@ pub(super) struct Door {
 }
 
 impl Door {
-    pub(super) fn new(server: &Server, settings: Settings) -> Self {
+    pub(super) fn new(server: &Server, settings: &Settings) -> Self {
         let frame = Arc::clone(&server.frame);
-        let sessions = Sessions::new(&frame, &settings);
+        let sessions = Sessions::new(&frame, settings);
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_json_response(true)
