@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
-    clippy::disallowed_methods,
     reason = "this program is for tests"
 )]
 
