@@ -1,9 +1,10 @@
-//! The project's own commands: `cargo xtask test | tidy | docs | bench`.
+//! The project's own commands: `cargo xtask test | conformance | tidy | docs | bench`.
 //!
 //! They orchestrate cargo and git and hold no knowledge of the product beyond the layer table in
 //! `tidy/edges.rs`. Start reading at [`dispatch`]; each command is one module.
 
 mod bench;
+mod conformance;
 mod docs;
 mod process;
 mod say;
@@ -23,6 +24,7 @@ The project's own commands.
 Usage: cargo xtask <COMMAND>
 
   test [ARGS…]           build the workspace, run the doc tests, then every test; ARGS go to the runner
+  conformance [URL]      run the official MCP suite against the fixture server, or the one at URL
   tidy                   hold the source tree against the rules of the house
   docs [--check | --api] write the generated pages of docs/, compare them, or build the API docs
   bench [NAME]           build with optimisation and run the benchmarks whose name contains NAME";
@@ -45,6 +47,8 @@ fn dispatch(args: &[String]) -> Result<u8> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test", ..] => test::run(&Workspace::load()?, args.get(1..).unwrap_or_default()),
+        ["conformance"] => conformance::run(&Workspace::load()?, None),
+        ["conformance", url] => conformance::run(&Workspace::load()?, Some(url)),
         ["tidy"] => tidy::run(&Workspace::load()?),
         ["docs"] => docs::write(&Workspace::load()?),
         ["docs", "--check"] => docs::check(&Workspace::load()?),

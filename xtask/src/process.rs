@@ -4,8 +4,9 @@
 //! run short foreground programs, so a thin wrapper over `std` is enough.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -115,6 +116,49 @@ impl Child {
     }
 }
 
+/// A program in the background. Dropped, it is killed.
+pub(crate) struct Running {
+    child: std::process::Child,
+    said: Lines<BufReader<ChildStderr>>,
+    shown: String,
+}
+
+impl Running {
+    /// Starts `program`, whose standard error can be read.
+    pub(crate) fn start(mut program: Child) -> Result<Self> {
+        let mut child = program
+            .command
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("could not start `{}`", program.shown))?;
+        let stderr = child.stderr.take().context("no standard error")?;
+        Ok(Self {
+            child,
+            said: BufReader::new(stderr).lines(),
+            shown: program.shown,
+        })
+    }
+
+    /// The first line of its standard error that starts with `beginning`.
+    pub(crate) fn line_that_starts_with(&mut self, beginning: &str) -> Result<String> {
+        for line in self.said.by_ref() {
+            let line = line?;
+            if line.starts_with(beginning) {
+                return Ok(line);
+            }
+        }
+        bail!("`{}` ended without a line `{beginning}…`", self.shown);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already can't be killed, and only has to be waited for.
+        let _ended = self.child.kill();
+        let _code = self.child.wait();
+    }
+}
+
 /// Prepares a cargo command at the root of the workspace.
 pub(crate) fn cargo<A: AsRef<OsStr>>(args: &[A], root: &Path) -> Child {
     Child::new("cargo", args, root)
@@ -149,6 +193,21 @@ mod tests {
     fn the_exit_code_of_the_program_is_ours() {
         let child = Child::new("sh", &["-c", "exit 7"], Path::new("."));
         assert_eq!(child.run().unwrap(), 7);
+    }
+
+    #[test]
+    fn a_program_in_the_background_is_gone_once_it_is_dropped() {
+        let child = Child::new(
+            "sh",
+            &["-c", "echo at $$ >&2; exec sleep 600"],
+            Path::new("."),
+        );
+        let mut running = Running::start(child).unwrap();
+        let line = running.line_that_starts_with("at ").unwrap();
+        let process = format!("/proc/{}", line.trim_start_matches("at "));
+        assert!(Path::new(&process).exists());
+        drop(running);
+        assert!(!Path::new(&process).exists());
     }
 
     #[test]

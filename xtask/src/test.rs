@@ -1,10 +1,12 @@
-//! `cargo xtask test`: builds once, runs the doc tests, then everything else.
+//! `cargo xtask test`: builds once, runs the doc tests and the MCP conformance suite, then
+//! everything else.
 //!
 //! The test runner goes last and nothing is printed after it, so that the end of the output is the
 //! runner's own summary.
 
 use anyhow::Result;
 
+use crate::conformance;
 use crate::process::{cargo, is_there};
 use crate::say;
 use crate::workspace::Workspace;
@@ -21,6 +23,11 @@ const NEEDS: &[(&str, &str, &str)] = &[
         "bwrap",
         "the better half of the sandbox; its tests then try Landlock alone and say so",
         "apt-get install bubblewrap",
+    ),
+    (
+        "npm",
+        "it installs the official MCP conformance suite, which is left out without it",
+        "apt-get install npm",
     ),
 ];
 
@@ -65,10 +72,26 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<u8> {
         }
     }
 
+    if args.is_empty() {
+        doc_code = doc_code.max(conform(workspace));
+    }
+
     let runner = cargo(&runner_args(nextest, args), root);
     say::heading(&format!("tests: {}", runner.shown()));
     let code = runner.run()?;
     Ok(if code == 0 { doc_code } else { code })
+}
+
+/// Runs the official MCP suite, where it can be had; the code is its own.
+fn conform(workspace: &Workspace) -> u8 {
+    if let Err(error) = conformance::install(&workspace.root) {
+        say::line(&format!("the MCP conformance suite is LEFT OUT: {error:#}"));
+        return 0;
+    }
+    conformance::run(workspace, None).unwrap_or_else(|error| {
+        say::line(&format!("the MCP conformance suite FAILED: {error:#}"));
+        1
+    })
 }
 
 /// The arguments of cargo for the runner: all of the workspace unless the caller names packages.

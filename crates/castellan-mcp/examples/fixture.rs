@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
-    clippy::disallowed_methods,
     reason = "this program is for tests"
 )]
 
@@ -28,7 +27,7 @@ async fn main() {
         let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await;
         let listener = listener.unwrap();
         eprintln!("http://{}/mcp", listener.local_addr().unwrap());
-        let router = router(&server, Settings::default());
+        let router = router(&server, &Settings::default());
         let stop = tokio_util::sync::CancellationToken::new();
         listen::listen(listener, router, stop).await.unwrap();
     } else {

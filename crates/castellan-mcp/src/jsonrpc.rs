@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn messages_are_told_apart() {
-        let of = |message: Value| shape(&mut message.clone()).unwrap();
+        let of = |mut message: Value| shape(&mut message).unwrap();
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": null});
         assert_eq!(of(request), Shape::Request(RequestId::Number(1)));
         let notice = json!({"jsonrpc": "2.0", "method": "m"});

@@ -189,7 +189,7 @@ async fn exchange(
 ) -> Result<Value, Unasked> {
     let options = PeerRequestOptions::no_options();
     let sent = peer.send_cancellable_request(request, options).await;
-    let mut handle = sent.map_err(refused)?;
+    let mut handle = sent.map_err(|error| refused(&error))?;
     let response = tokio::select! {
         response = &mut handle.rx => response,
         () = posed.answer.closed() => {
@@ -200,16 +200,15 @@ async fn exchange(
             return Err(Unasked::Gone);
         }
     };
-    let response = response
-        .map_err(|_closed| Unasked::Gone)?
-        .map_err(refused)?;
+    let response = response.map_err(|_closed| Unasked::Gone)?;
+    let response = response.map_err(|error| refused(&error))?;
     let answer =
         serde_json::to_value(response).map_err(|error| Unasked::Refused(error.to_string()))?;
     wire::answers(&posed.question, &answer).map_err(Unasked::Refused)?;
     Ok(answer)
 }
 
-fn refused(error: rmcp::ServiceError) -> Unasked {
+fn refused(error: &rmcp::ServiceError) -> Unasked {
     if matches!(error, rmcp::ServiceError::TransportClosed) {
         Unasked::Gone
     } else {

@@ -1,9 +1,9 @@
 //! What is known of one connection: a stdio client, or a session over HTTP. Requests that belong to
 //! no session each have one of their own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use castellan_core::event::LogLevel;
 use rmcp::RoleServer;
@@ -18,6 +18,24 @@ use crate::provider::{Bearer, Fault};
 /// What older clients hear that never said what they want to hear.
 const UNASKED_LEVEL: LogLevel = LogLevel::Info;
 
+/// What ends the connection of a session over HTTP, by the session's id: the transport ends
+/// sessions, and what runs in them is to end with them.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Mutex<HashMap<Arc<str>, CancellationToken>>);
+
+impl Sessions {
+    /// Ends what runs in a session.
+    pub(crate) fn end(&self, id: &str) {
+        if let Some(stop) = self.known().remove(id) {
+            stop.cancel();
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Arc<str>, CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One connection. Dropped, all that belongs to it ends.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -28,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) stop: CancellationToken,
     /// The work that goes on for it.
     pub(crate) works: TaskTracker,
+    /// The session over HTTP it is, once it is known.
+    session: OnceLock<Arc<str>>,
     level: Mutex<LogLevel>,
     watch: OnceLock<Watch>,
     introduced: AtomicBool,
@@ -41,11 +61,23 @@ impl Connection {
             bearer,
             stop: frame.stop.child_token(),
             works: TaskTracker::new(),
+            session: OnceLock::new(),
             level: Mutex::new(UNASKED_LEVEL),
             watch: OnceLock::new(),
             introduced: AtomicBool::new(false),
             told: AtomicBool::new(false),
         }
+    }
+
+    /// The session a request of this connection named.
+    pub(crate) fn session(&self, frame: &Frame, id: &str) -> Arc<str> {
+        let session = self.session.get_or_init(|| {
+            let id: Arc<str> = Arc::from(id);
+            let stop = self.stop.clone();
+            frame.sessions.known().insert(Arc::clone(&id), stop);
+            id
+        });
+        Arc::clone(session)
     }
 
     /// Notes that the client has introduced itself; whether it is the first time.

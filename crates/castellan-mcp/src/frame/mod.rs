@@ -9,6 +9,7 @@
 
 mod attend;
 pub(crate) mod connection;
+mod method;
 mod notes;
 pub(crate) mod page;
 mod parking;
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::provider::Provider;
+use connection::Sessions;
 use parking::Parking;
 
 /// The bounds of a server, each with the value that is meant for use.
@@ -77,6 +79,7 @@ pub(crate) struct Frame {
     pub(crate) signature: serde_json::Value,
     pub(crate) parking: Parking,
     pub(crate) tasks: TaskTracker,
+    pub(crate) sessions: Sessions,
     /// Ends everything.
     pub(crate) stop: CancellationToken,
 }
@@ -105,6 +108,7 @@ impl Server {
             config,
             signature,
             tasks: TaskTracker::new(),
+            sessions: Sessions::default(),
             stop: CancellationToken::new(),
         };
         Self {

@@ -76,7 +76,10 @@ impl Desk {
                 || self.connection.bearer.clone(),
                 |parts| bearer(&parts.headers),
             ),
-            connection: session.map_or_else(|| Arc::clone(&self.connection.key), Arc::from),
+            connection: session.map_or_else(
+                || Arc::clone(&self.connection.key),
+                |id| self.connection.session(&self.frame, id),
+            ),
         };
         Ok(Request {
             version,

@@ -23,7 +23,7 @@ use super::attend::Reply;
 use super::connection::Connection;
 use super::request::{Errand, is_modern};
 use super::run::Done;
-use super::{Frame, wire};
+use super::{Frame, method, wire};
 use crate::change::{Change, Interest};
 use crate::jsonrpc::NO_INTRODUCTION;
 use crate::provider::{Completing, Completion, Fault, Object, ToolCall};
@@ -50,15 +50,6 @@ impl Desk {
     pub(crate) fn new(frame: Arc<Frame>, connection: Arc<Connection>) -> Self {
         Self { frame, connection }
     }
-}
-
-/// A method of the other era.
-fn not_of_this_era(method: &str) -> ErrorData {
-    Fault::new(
-        Fault::METHOD_NOT_FOUND,
-        format!("{method} is no method of this revision"),
-    )
-    .into()
 }
 
 const UNEXPECTED: &str = "the provider answered something else than was asked";
@@ -324,7 +315,7 @@ impl ServerHandler for Desk {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         if self.enter(&context)?.modern {
-            return Err(not_of_this_era("logging/setLevel"));
+            return Err(method::unknown("logging/setLevel", true).into());
         }
         self.connection.set_level(wire::log_level(params.level));
         Ok(())
@@ -396,12 +387,7 @@ impl ServerHandler for Desk {
         let modern = context
             .protocol_version()
             .is_some_and(|version| is_modern(&version));
-        let method = request.method;
-        Err(if takes_parameters(&method, modern) {
-            Fault::invalid(format!("these are no parameters of {method}")).into()
-        } else {
-            Fault::new(Fault::METHOD_NOT_FOUND, format!("no method `{method}`")).into()
-        })
+        Err(method::unread(request, modern).into())
     }
 }
 
@@ -423,24 +409,5 @@ fn interest(filter: &SubscriptionFilter) -> Interest {
             .flatten()
             .cloned()
             .collect(),
-    }
-}
-
-/// Whether a method of this era takes parameters that can be wrong.
-fn takes_parameters(method: &str, modern: bool) -> bool {
-    match method {
-        "completion/complete"
-        | "prompts/get"
-        | "prompts/list"
-        | "resources/list"
-        | "resources/read"
-        | "resources/templates/list"
-        | "tools/call"
-        | "tools/list" => true,
-        "server/discover" | "subscriptions/listen" => modern,
-        "initialize" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => {
-            !modern
-        }
-        _ => false,
     }
 }

@@ -42,11 +42,11 @@ pub(super) async fn serve(
         match read(message, parts) {
             Ok(message @ JsonRpcMessage::Request(_)) => {
                 let stream = door.sessions.create_stream(session, message).await;
-                answers.push(Box::pin(stream.map_err(gone)?));
+                answers.push(Box::pin(stream.map_err(|error| gone(&error))?));
             }
             Ok(message) => {
                 let taken = door.sessions.accept_message(session, message).await;
-                taken.map_err(gone)?;
+                taken.map_err(|error| gone(&error))?;
             }
             Err(wrong) => refused.push(wrong.to_json().to_string()),
         }
@@ -68,7 +68,7 @@ fn wrong(what: &str) -> Wrong {
     Wrong::new(None, INVALID_REQUEST, what)
 }
 
-fn gone(error: super::sessions::SessionError) -> Refusal {
+fn gone(error: &super::sessions::SessionError) -> Refusal {
     tracing::debug!(%error, "a session ended under a batch");
     Refusal::new(
         StatusCode::NOT_FOUND,

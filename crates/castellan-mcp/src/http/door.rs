@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use rmcp::model::{ProtocolVersion, RequestId};
+use rmcp::model::{InitializeRequestParams, ProtocolVersion, RequestId};
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use crate::frame::connection::Connection;
 use crate::frame::service::Desk;
 use crate::frame::{Frame, Server};
 use crate::jsonrpc::{
-    self, BUSY, INVALID_REQUEST, METHOD_NOT_FOUND, NO_INTRODUCTION, Shape, Wrong,
+    self, BUSY, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, NO_INTRODUCTION, Shape, Wrong,
 };
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -41,9 +41,9 @@ pub(super) struct Door {
 }
 
 impl Door {
-    pub(super) fn new(server: &Server, settings: Settings) -> Self {
+    pub(super) fn new(server: &Server, settings: &Settings) -> Self {
         let frame = Arc::clone(&server.frame);
-        let sessions = Sessions::new(&frame, &settings);
+        let sessions = Sessions::new(&frame, settings);
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_json_response(true)
@@ -107,6 +107,11 @@ impl Door {
         }
         let place = if introduction {
             jsonrpc::complete_introduction(&mut message);
+            introduces(&message).map_err(|what| Refusal {
+                id: shape.id(),
+                code: INVALID_PARAMS,
+                ..Refusal::new(StatusCode::BAD_REQUEST, what)
+            })?;
             self.begin(&mut parts.headers).await?
         } else {
             self.belong(&mut parts.headers, &message, shape)?;
@@ -381,6 +386,15 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
                 || essence == "*/*"
                 || essence.strip_suffix("/*") == Some(general)
         })
+}
+
+/// Whether the parameters of an `initialize` are such.
+fn introduces(message: &Value) -> Result<(), String> {
+    let params = message.get("params").cloned().unwrap_or_default();
+    match serde_json::from_value::<InitializeRequestParams>(params) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("these are no parameters of initialize: {error}")),
+    }
 }
 
 fn is_modern(version: &HeaderValue) -> bool {

@@ -55,7 +55,7 @@ impl Default for Settings {
 ///
 /// # Panics
 /// Outside of an async runtime: what looks after sessions is a task.
-pub fn router(server: &Server, settings: Settings) -> Router {
+pub fn router(server: &Server, settings: &Settings) -> Router {
     let guard = settings.guard.clone();
     let door = Arc::new(door::Door::new(server, settings));
     let router = Router::new()

@@ -328,6 +328,7 @@ impl SessionManager for Sessions {
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
         drop(self.table().sessions.remove(id));
+        self.frame.sessions.end(id);
         Ok(self.inner.close_session(id).await?)
     }
 

@@ -216,6 +216,24 @@ async fn a_second_introduction_in_one_session_is_refused() {
 }
 
 #[tokio::test]
+async fn an_introduction_that_lacks_something_is_told_what() {
+    let web = Web::new().await;
+    for params in [json!({}), json!({"capabilities": {}}), json!([])] {
+        let answer = web
+            .post(&[], &request(3, "initialize", params.clone()))
+            .await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+        let message = answer.message();
+        assert_eq!(
+            (code(&message), &message["id"]),
+            (-32602, &json!(3)),
+            "{params}"
+        );
+        assert!(!answer.headers.contains_key("mcp-session-id"));
+    }
+}
+
+#[tokio::test]
 async fn modern_requests_are_held_to_their_headers() {
     let web = Web::new().await;
     let body = request(1, "tools/call", modern(call("test_simple_text")));

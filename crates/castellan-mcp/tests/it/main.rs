@@ -5,6 +5,14 @@
     clippy::panic,
     reason = "a test that meets what it did not expect fails"
 )]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the runtime of a test owns its tasks, and a server's end is measured by the clock"
+)]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "messages are written where they are sent"
+)]
 
 #[path = "../fixture/mod.rs"]
 mod fixture;

@@ -79,7 +79,9 @@ impl Pipes {
     /// The next message.
     pub(crate) async fn next(&mut self) -> Value {
         let line = patiently("a message", self.lines.next_line()).await;
-        serde_json::from_str(&line.unwrap().expect("a message before the end")).unwrap()
+        let line = line.unwrap();
+        let line = line.unwrap_or_else(|| panic!("the end came before a message"));
+        serde_json::from_str(&line).unwrap()
     }
 
     /// Sends a request and takes the next message for its answer.

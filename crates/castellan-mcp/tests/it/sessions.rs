@@ -112,7 +112,7 @@ async fn where_all_are_taken_the_one_that_has_been_idle_longest_gives_way() {
 }
 
 #[tokio::test]
-async fn a_thousand_abandoned_sessions_leave_nothing_behind() {
+async fn hundreds_of_abandoned_sessions_leave_nothing_behind() {
     let web = Web::with(Settings {
         sessions: 20,
         spare: Duration::ZERO,
@@ -120,7 +120,7 @@ async fn a_thousand_abandoned_sessions_leave_nothing_behind() {
     })
     .await;
     let hello = request(0, "initialize", introduction(LEGACY));
-    for _ in 0..1_000 {
+    for _ in 0..300 {
         assert_eq!(web.post(&[], &hello).await.status, StatusCode::OK);
     }
     assert_eq!(

@@ -68,7 +68,7 @@ impl Web {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let router = router(&server, settings);
+        let router = router(&server, &settings);
         tokio::spawn(listen::listen(listener, router, stop.clone()));
         Self {
             address,
