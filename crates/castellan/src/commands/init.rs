@@ -92,14 +92,20 @@ fn plan(wish: &Wish<'_>, client: Client) -> Result<Plan, CommandError> {
     let there = place.of(&settings);
     let (entry, done) = match there {
         None if wish.args.remove => {
-            return Ok(Plan::Done(format!("{}: {NAME} is not in {path}", client.title())));
+            return Ok(Plan::Done(format!(
+                "{}: {NAME} is not in {path}",
+                client.title()
+            )));
         }
         Some(_) if wish.args.remove => (None, "removed from"),
         None => (Some(wish.entry.value(client).into()), "added to"),
         Some(there) => {
             let differences = wish.entry.differences(client, there);
             if differences.is_empty() {
-                return Ok(Plan::Done(format!("{}: {NAME} is in {path} already", client.title())));
+                return Ok(Plan::Done(format!(
+                    "{}: {NAME} is in {path} already",
+                    client.title()
+                )));
             }
             if !wish.args.replace {
                 return Err(CommandError::failed(format!(
@@ -114,7 +120,9 @@ fn plan(wish: &Wish<'_>, client: Client) -> Result<Plan, CommandError> {
             (Some(wish.entry.over(client, there)), "updated in")
         }
     };
-    let changed = client.syntax().changed(file.content(), &settings, place, entry.as_ref());
+    let changed = client
+        .syntax()
+        .changed(file.content(), &settings, place, entry.as_ref());
     let content = changed.map_err(|flaw| flawed(&flaw, client, &path))?;
     let diff = Redaction::new(secrets(&settings)).apply(file.diff(&content));
     Ok(Plan::Change(Change {
@@ -144,17 +152,21 @@ fn flawed(flaw: &Flaw, client: Client, path: &str) -> CommandError {
     let place = flaw.place.map_or_else(String::new, |(line, column)| {
         format!(", line {line}, column {column}")
     });
-    CommandError::failed(format!("{path}{place}: {}; nothing was changed", flaw.what)).hint(format!(
-        "mend it in an editor and try again; {} reads `{}` in it",
-        client.title(),
-        client.servers()
-    ))
+    CommandError::failed(format!("{path}{place}: {}; nothing was changed", flaw.what)).hint(
+        format!(
+            "mend it in an editor and try again; {} reads `{}` in it",
+            client.title(),
+            client.servers()
+        ),
+    )
 }
 
 /// Looks which clients are there, and asks for each that is not as wished; where nobody can be
 /// asked, the commands are printed.
 fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
-    let there = Client::ALL.into_iter().filter(|client| client.is_there(&wish.places));
+    let there = Client::ALL
+        .into_iter()
+        .filter(|client| client.is_there(&wish.places));
     let there: Vec<Client> = there.collect();
     if there.is_empty() {
         let known = Client::ALL.map(Client::name).join(", ");

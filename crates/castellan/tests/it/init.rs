@@ -281,14 +281,26 @@ fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn every_client_is_told_in_its_own_words_once_and_can_forget_it() {
-    for Case { client, file, before, after } in CASES {
+    for Case {
+        client,
+        file,
+        before,
+        after,
+    } in CASES
+    {
         let home = Home::new();
         let path = put(&home, file, before);
         let run = init(&home, &["--client", client]);
         assert_eq!(run.code, 0, "{client}: {run:?}");
         assert_eq!(told(&path), after, "{client}");
         assert_eq!(fs::read_to_string(kept(&path)).unwrap(), before, "{client}");
-        for part in ["castellan was added to", "the file as it was: ", "next: ", "\n+", "--- "] {
+        for part in [
+            "castellan was added to",
+            "the file as it was: ",
+            "next: ",
+            "\n+",
+            "--- ",
+        ] {
             assert!(run.stdout.contains(part), "{client}, {part}: {run:?}");
         }
 
@@ -301,9 +313,16 @@ fn every_client_is_told_in_its_own_words_once_and_can_forget_it() {
         let gone = init(&home, &["--client", client, "--remove"]);
         assert_eq!(gone.code, 0, "{client}: {gone:?}");
         let left = fs::read_to_string(&path).unwrap();
-        assert_eq!(left.replace(char::is_whitespace, ""), before.replace(char::is_whitespace, ""), "{client}");
+        assert_eq!(
+            left.replace(char::is_whitespace, ""),
+            before.replace(char::is_whitespace, ""),
+            "{client}"
+        );
         let again = init(&home, &["--client", client, "--remove"]);
-        assert!(again.code == 0 && again.stdout.contains("castellan is not in"), "{again:?}");
+        assert!(
+            again.code == 0 && again.stdout.contains("castellan is not in"),
+            "{again:?}"
+        );
     }
 }
 
@@ -317,7 +336,10 @@ fn a_client_without_settings_gets_a_file_that_nobody_else_reads() {
         assert!(run.stdout.contains("--- /dev/null\n"), "{run:?}");
         assert!(!kept(&path).exists() && mode(&path) == 0o600, "{client}");
         let text = told(&path);
-        assert!(text.ends_with('\n') && text.contains("[PROGRAM]"), "{client}: {text}");
+        assert!(
+            text.ends_with('\n') && text.contains("[PROGRAM]"),
+            "{client}: {text}"
+        );
         let again = init(&home, &["--client", client]);
         assert!(again.stdout.contains("already"), "{client}: {again:?}");
         // An empty file is none.
@@ -329,13 +351,22 @@ fn a_client_without_settings_gets_a_file_that_nobody_else_reads() {
 
 #[test]
 fn a_dry_run_shows_the_change_and_makes_none() {
-    for Case { client, file, before, .. } in CASES {
+    for Case {
+        client,
+        file,
+        before,
+        ..
+    } in CASES
+    {
         let home = Home::new();
         put(&home, file, before);
         let all = tree(home.root());
         let run = init(&home, &["--client", client, "--dry-run"]);
         assert!(run.code == 0 && run.stderr.contains("dry run"), "{run:?}");
-        assert!(run.stdout.contains("+++ ") && run.stdout.contains("castellan"), "{run:?}");
+        assert!(
+            run.stdout.contains("+++ ") && run.stdout.contains("castellan"),
+            "{run:?}"
+        );
         let run = init(&home, &["--dry-run"]);
         assert!(run.code == 0 && run.stdout.contains("+++ "), "{run:?}");
         assert_eq!(tree(home.root()), all, "{client}");
@@ -345,16 +376,44 @@ fn a_dry_run_shows_the_change_and_makes_none() {
 #[test]
 fn a_file_that_its_client_could_not_read_is_not_touched_and_the_place_is_named() {
     let cases: [(&str, &[u8], &str); 16] = [
-        ("claude-code", b"{\n  \"a\": 1,\n  \"b\" 2\n}\n", "line 3, column 7: "),
-        ("claude-code", b"{\n  // no\n}\n", "line 2, column 3: comments"),
-        ("claude-code", b"{\"a\": 1,}", "line 1, column 8: trailing commas"),
-        ("claude-desktop", b"{\"a\": 1", "line 1, column 1: unterminated object"),
-        ("claude-desktop", b"[1]", "line 1, column 1: it holds a list, not an object"),
+        (
+            "claude-code",
+            b"{\n  \"a\": 1,\n  \"b\" 2\n}\n",
+            "line 3, column 7: ",
+        ),
+        (
+            "claude-code",
+            b"{\n  // no\n}\n",
+            "line 2, column 3: comments",
+        ),
+        (
+            "claude-code",
+            b"{\"a\": 1,}",
+            "line 1, column 8: trailing commas",
+        ),
+        (
+            "claude-desktop",
+            b"{\"a\": 1",
+            "line 1, column 1: unterminated object",
+        ),
+        (
+            "claude-desktop",
+            b"[1]",
+            "line 1, column 1: it holds a list, not an object",
+        ),
         ("gemini", b"{\n  \"a\": 1, // fine\n}\n", "trailing commas"),
         ("cursor", b"{\"a\": 1 \"b\": 2}", "line 1, column "),
         ("cursor", b"{a: 1}", "line 1, column 2: "),
-        ("zed", b"{\"context_servers\": []}", "column 21: `context_servers` is a list, not an object"),
-        ("vscode", b"{\"servers\": {},\n \"servers\": {}}", "line 2, column 2: `servers` is there for the second time"),
+        (
+            "zed",
+            b"{\"context_servers\": []}",
+            "column 21: `context_servers` is a list, not an object",
+        ),
+        (
+            "vscode",
+            b"{\"servers\": {},\n \"servers\": {}}",
+            "line 2, column 2: `servers` is there for the second time",
+        ),
         (
             "vscode",
             b"{\"servers\": {\n \"castellan\": 1,\n \"\\u0063astellan\": 2}}",
@@ -362,9 +421,17 @@ fn a_file_that_its_client_could_not_read_is_not_touched_and_the_place_is_named()
         ),
         ("vscode", b"\xff\xfe{\0}\0", "UTF-16"),
         ("vscode", b"{\"a\": \"\xe4\"}", "nothing was changed"),
-        ("codex", b"model = \"x\"\nmodel = \"y\"\n", "line 2, column 1: duplicate key"),
+        (
+            "codex",
+            b"model = \"x\"\nmodel = \"y\"\n",
+            "line 2, column 1: duplicate key",
+        ),
         ("codex", b"[a]\nb = \n", "line 2, column 5: "),
-        ("codex", b"mcp_servers = 7\n", "line 1, column 15: `mcp_servers` is integer, not a table"),
+        (
+            "codex",
+            b"mcp_servers = 7\n",
+            "line 1, column 15: `mcp_servers` is integer, not a table",
+        ),
     ];
     for (client, content, said) in cases {
         let home = Home::new();
@@ -380,20 +447,31 @@ fn a_file_that_its_client_could_not_read_is_not_touched_and_the_place_is_named()
             assert_eq!(run.stdout, "", "{client}, {said}");
         }
         let run = init(&home, &[]);
-        assert!(run.code == 0 && run.stderr.contains(said), "{client}: {run:?}");
+        assert!(
+            run.code == 0 && run.stderr.contains(said),
+            "{client}: {run:?}"
+        );
         assert_eq!(tree(home.root()), all, "{client}, {said}");
     }
 }
 
 #[test]
 fn a_thousand_groups_in_each_other_are_an_error_and_no_crash() {
-    for (client, open, close) in [("zed", "[", "]"), ("zed", "{\"a\":", "}"), ("codex", "a=[", "]")] {
+    for (client, open, close) in [
+        ("zed", "[", "]"),
+        ("zed", "{\"a\":", "}"),
+        ("codex", "a=[", "]"),
+    ] {
         let home = Home::new();
         let case = CASES.iter().find(|case| case.client == client).unwrap();
         let deep = if client == "codex" {
             format!("a = {}1{}\n", "[".repeat(100_000), close.repeat(100_000))
         } else {
-            format!("{{\"x\": {}1{}}}", open.repeat(100_000), close.repeat(100_000))
+            format!(
+                "{{\"x\": {}1{}}}",
+                open.repeat(100_000),
+                close.repeat(100_000)
+            )
         };
         put(&home, case.file, &deep);
         let run = init(&home, &["--client", client]);
@@ -403,7 +481,13 @@ fn a_thousand_groups_in_each_other_are_an_error_and_no_crash() {
 
 #[test]
 fn line_ends_and_byte_order_mark_stay() {
-    for Case { client, file, before, after } in CASES {
+    for Case {
+        client,
+        file,
+        before,
+        after,
+    } in CASES
+    {
         let home = Home::new();
         let other = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
         let path = put(&home, file, other(before));
@@ -456,7 +540,12 @@ fn what_is_kept_of_a_private_file_is_private_and_no_older_one_is_lost() {
     fs::write(&path, case.before).unwrap();
     let run = init(&home, &["--client", case.client]);
     assert!(run.stdout.contains("backup-2\n"), "{run:?}");
-    assert!(!home.user_home().join(".claude.json.castellan-backup-3").exists());
+    assert!(
+        !home
+            .user_home()
+            .join(".claude.json.castellan-backup-3")
+            .exists()
+    );
 }
 
 #[test]
@@ -470,7 +559,10 @@ fn what_is_not_meant_to_be_written_is_not() {
     let all = tree(home.root());
     let said = |client: &str, part: &str| {
         let run = init(&home, &["--client", client]);
-        assert!(run.code == 1 && run.stderr.contains(part), "{client}: {run:?}");
+        assert!(
+            run.code == 1 && run.stderr.contains(part),
+            "{client}: {run:?}"
+        );
     };
     said("codex", "is read-only (mode 0444)");
     said("cursor", "is a folder, where the settings file should be");
@@ -499,12 +591,19 @@ fn other_settings_of_ours_are_told_and_replaced_only_when_that_is_said() {
         let path = put(&home, case.file, before);
         let run = init(&home, &["--client", client]);
         assert_eq!(run.code, 1, "{run:?}");
-        for part in ["with other settings: ", "`command` is ", "--replace --dry-run"] {
+        for part in [
+            "with other settings: ",
+            "`command` is ",
+            "--replace --dry-run",
+        ] {
             assert!(run.stderr.contains(part), "{part}: {run:?}");
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
         let run = init(&home, &["--client", client, "--replace"]);
-        assert!(run.code == 0 && run.stdout.contains("was updated in"), "{run:?}");
+        assert!(
+            run.code == 0 && run.stdout.contains("was updated in"),
+            "{run:?}"
+        );
         let told: Value = serde_json::from_str(&told(&path)).unwrap();
         assert_eq!(told, after);
         assert_eq!(fs::read_to_string(kept(&path)).unwrap(), before);
@@ -534,9 +633,15 @@ fn a_profile_goes_into_the_command_if_there_is_one_of_that_name() {
     assert_eq!(run.code, 0, "{run:?}");
     let path = home.user_home().join(".cursor/mcp.json");
     let told: Value = serde_json::from_str(&told(&path)).unwrap();
-    assert_eq!(told["mcpServers"]["castellan"]["args"], json!(["mcp", "--profile", "solo"]));
+    assert_eq!(
+        told["mcpServers"]["castellan"]["args"],
+        json!(["mcp", "--profile", "solo"])
+    );
     let run = init(&home, &["--client", "cursor", "--profile", "sole"]);
-    assert!(run.code == 2 && run.stderr.contains("no profile `sole`"), "{run:?}");
+    assert!(
+        run.code == 2 && run.stderr.contains("no profile `sole`"),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -548,7 +653,9 @@ fn the_command_is_the_path_by_which_the_program_is_found_and_it_finds_its_state(
     symlink(PROGRAM, &link).unwrap();
     let mut command = home.command(PROGRAM);
     let path = format!("/nowhere:{}:/bin", folder.display());
-    command.env("PATH", &path).args(["init", "--client", "cursor"]);
+    command
+        .env("PATH", &path)
+        .args(["init", "--client", "cursor"]);
     let run = Run::from(command.output().unwrap());
     assert_eq!(run.code, 0, "{run:?}");
     let told = fs::read_to_string(home.user_home().join(".cursor/mcp.json")).unwrap();
@@ -562,7 +669,9 @@ fn the_command_is_the_path_by_which_the_program_is_found_and_it_finds_its_state(
     fs::remove_file(&link).unwrap();
     fs::write(&link, "#!/bin/sh\n").unwrap();
     let mut command = home.command(PROGRAM);
-    command.env("PATH", &path).args(["init", "--client", "cursor"]);
+    command
+        .env("PATH", &path)
+        .args(["init", "--client", "cursor"]);
     let run = Run::from(command.output().unwrap());
     assert!(run.code == 1 && run.stderr.contains(PROGRAM), "{run:?}");
 }
@@ -576,12 +685,19 @@ fn keys_of_other_servers_are_not_shown() {
         "{\n  \"mcpServers\": {\n    \"a\": {\n      \"command\": \"a\",\n      \"env\": { \"PLACE\": \
          \"hunter2-hunter2\" }\n    }\n  },\n  \"apiKey\": \"sk-test-1234567\"\n}\n",
     );
-    for args in [&["--client", "cursor", "--dry-run"][..], &["--dry-run"], &["--client", "cursor"]] {
+    for args in [
+        &["--client", "cursor", "--dry-run"][..],
+        &["--dry-run"],
+        &["--client", "cursor"],
+    ] {
         let run = init(&home, args);
         assert_eq!(run.code, 0, "{run:?}");
         assert!(run.stdout.contains("[redacted]"), "{run:?}");
         let said = format!("{}{}", run.stdout, run.stderr);
-        assert!(!said.contains("hunter2") && !said.contains("sk-test"), "{run:?}");
+        assert!(
+            !said.contains("hunter2") && !said.contains("sk-test"),
+            "{run:?}"
+        );
     }
     let text = fs::read_to_string(home.user_home().join(".cursor/mcp.json")).unwrap();
     assert!(text.contains("hunter2-hunter2") && text.contains("sk-test-1234567"));
@@ -592,7 +708,10 @@ fn without_a_client_it_prints_a_command_for_each_that_is_there() {
     let home = Home::new();
     let none = init(&home, &[]);
     assert!(none.code == 0 && none.stdout.is_empty(), "{none:?}");
-    assert!(none.stderr.contains("claude-code, claude-desktop, cursor"), "{none:?}");
+    assert!(
+        none.stderr.contains("claude-code, claude-desktop, cursor"),
+        "{none:?}"
+    );
 
     for case in [&CASES[0], &CASES[4], &CASES[6]] {
         put(&home, case.file, case.before);
@@ -609,7 +728,10 @@ fn without_a_client_it_prints_a_command_for_each_that_is_there() {
          castellan init --client zed --profile ci          # Zed: [ROOT]/home/.config/zed/settings.json\n"
     );
     // This one has it with another profile.
-    assert!(run.stderr.contains("Gemini CLI: error: castellan is in"), "{run:?}");
+    assert!(
+        run.stderr.contains("Gemini CLI: error: castellan is in"),
+        "{run:?}"
+    );
     let run = init(&home, &["--remove"]);
     assert_eq!(
         home.scrub(&run.stdout),

@@ -281,10 +281,7 @@ mod tests {
         );
         // What is set to nothing, or to what does not count, moves nothing.
         let not_moved = [("CODEX_HOME", ""), ("XDG_CONFIG_HOME", "relative")];
-        assert_eq!(
-            files(System::Linux, &not_moved),
-            files(System::Linux, &[])
-        );
+        assert_eq!(files(System::Linux, &not_moved), files(System::Linux, &[]));
     }
 
     #[test]

@@ -31,9 +31,17 @@ impl Entry {
     ///
     /// # Errors
     /// A program that can't be found, or whose path no settings file can hold.
-    pub(super) fn here(places: &Places<'_>, environment: &Environment, profile: Option<&str>) -> Result<Self, CommandError> {
+    pub(super) fn here(
+        places: &Places<'_>,
+        environment: &Environment,
+        profile: Option<&str>,
+    ) -> Result<Self, CommandError> {
         let mut args = vec!["mcp".to_owned()];
-        args.extend(profile.into_iter().flat_map(|name| ["--profile".to_owned(), name.to_owned()]));
+        args.extend(
+            profile
+                .into_iter()
+                .flat_map(|name| ["--profile".to_owned(), name.to_owned()]),
+        );
         Ok(Self {
             command: program(environment)?,
             args,
@@ -51,7 +59,8 @@ impl Entry {
         value.insert("args".to_owned(), self.args.clone().into());
         if !self.variables.is_empty() {
             let variables = self.variables.iter();
-            let variables = variables.map(|(name, value)| ((*name).to_owned(), value.clone().into()));
+            let variables =
+                variables.map(|(name, value)| ((*name).to_owned(), value.clone().into()));
             value.insert(VARIABLES.to_owned(), Value::Object(variables.collect()));
         }
         value
@@ -162,10 +171,13 @@ fn variables(places: &Places<'_>, environment: &Environment) -> Vec<(&'static st
         let moved = path.is_absolute() && path != places.home().join(usual);
         moved.then(|| (name, path.to_string_lossy().into_owned()))
     };
-    [("XDG_CONFIG_HOME", ".config"), ("XDG_DATA_HOME", ".local/share")]
-        .into_iter()
-        .filter_map(moved)
-        .collect()
+    [
+        ("XDG_CONFIG_HOME", ".config"),
+        ("XDG_DATA_HOME", ".local/share"),
+    ]
+    .into_iter()
+    .filter_map(moved)
+    .collect()
 }
 
 /// The values in `settings` that nobody should read over a shoulder: what servers are given as
@@ -188,7 +200,9 @@ fn collect(value: &Value, kept: Kept, found: &mut Vec<String>) {
         Value::String(text) if kept == Kept::Yes => {
             // As it stands in a file, where that differs.
             let quoted = Value::from(text.as_str()).to_string();
-            let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let inside = quoted
+                .strip_prefix('"')
+                .and_then(|rest| rest.strip_suffix('"'));
             found.extend(inside.map(str::to_owned));
             found.push(text.clone());
         }
@@ -301,7 +315,10 @@ mod tests {
         let one = |name, value: &str| vec![(name, value.to_owned())];
         assert_eq!(of(&[]), []);
         assert_eq!(of(&[("CASTELLAN_HOME", "")]), []);
-        assert_eq!(of(&[("XDG_CONFIG_HOME", "/h/.config"), ("XDG_DATA_HOME", "data")]), []);
+        assert_eq!(
+            of(&[("XDG_CONFIG_HOME", "/h/.config"), ("XDG_DATA_HOME", "data")]),
+            []
+        );
         assert_eq!(of(&[("XDG_DATA_HOME", "/d")]), one("XDG_DATA_HOME", "/d"));
         assert_eq!(
             of(&[("CASTELLAN_HOME", "c"), ("XDG_DATA_HOME", "/d")]),
@@ -324,8 +341,16 @@ mod tests {
         assert_eq!(
             secrets(&settings),
             [
-                "key-1", "key-1", "va\\\"lue", "va\"lue", "header", "header", "key-2", "key-2",
-                "API_KEY=key-3", "API_KEY=key-3",
+                "key-1",
+                "key-1",
+                "va\\\"lue",
+                "va\"lue",
+                "header",
+                "header",
+                "key-2",
+                "key-2",
+                "API_KEY=key-3",
+                "API_KEY=key-3",
             ]
         );
     }

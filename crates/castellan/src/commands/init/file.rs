@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use castellan_core::EffectStatus;
 use castellan_tools::file::text::{Encoding, Replacement, Text};
-use castellan_tools::file::{Identity, Problem, diff, load, open, replace, require_writable, resolve};
+use castellan_tools::file::{
+    Identity, Problem, diff, load, open, replace, require_writable, resolve,
+};
 
 use crate::error::CommandError;
 
@@ -204,7 +206,9 @@ impl File {
             "{MOST_KEPT} older versions are kept beside {} already; nothing was changed",
             self.path.display()
         ))
-        .hint(format!("take those you don't need away: their names end with {KEPT} and a number")))
+        .hint(format!(
+            "take those you don't need away: their names end with {KEPT} and a number"
+        )))
     }
 }
 

@@ -9,8 +9,15 @@ use serde_json::{Map, Number, Value};
 use super::entry::kind;
 use super::syntax::{Dialect, Flaw, Place};
 
+/// Groups in each other that are taken for settings: the parser goes into each, on a stack that ends.
+const DEEPEST: usize = 200;
+
 /// As [`super::syntax::Syntax::read`].
 pub(super) fn read(text: &str, dialect: Dialect, place: Place) -> Result<Value, Flaw> {
+    if let Some(offset) = too_deep(text) {
+        let what = format!("more than {DEEPEST} groups are in each other");
+        return Err(Flaw::at(text, offset, what));
+    }
     let parsed = parse_to_ast(text, &CollectOptions::default(), &options(dialect))
         .map_err(|error| Flaw::at(text, error.range().start, said(&error)))?;
     let root = match parsed.value {
@@ -27,7 +34,11 @@ pub(super) fn read(text: &str, dialect: Dialect, place: Place) -> Result<Value, 
             once(text, servers, place.name)?;
         }
         Some(other) => {
-            let what = format!("`{}` is {}, not an object", place.servers, kind(&value(other)));
+            let what = format!(
+                "`{}` is {}, not an object",
+                place.servers,
+                kind(&value(other))
+            );
             return Err(Flaw::at(text, other.range().start, what));
         }
     }
@@ -35,9 +46,16 @@ pub(super) fn read(text: &str, dialect: Dialect, place: Place) -> Result<Value, 
 }
 
 /// Puts the entry in.
-pub(super) fn set(text: &str, dialect: Dialect, place: Place, entry: &Value) -> Result<String, Flaw> {
+pub(super) fn set(
+    text: &str,
+    dialect: Dialect,
+    place: Place,
+    entry: &Value,
+) -> Result<String, Flaw> {
     let root = tree(text, dialect)?;
-    let servers = root.object_value_or_set().object_value_or_set(place.servers);
+    let servers = root
+        .object_value_or_set()
+        .object_value_or_set(place.servers);
     match servers.get(place.name) {
         Some(there) => there.set_value(input(entry)),
         None => {
@@ -62,6 +80,45 @@ pub(super) fn remove(text: &str, dialect: Dialect, place: Place) -> Result<Strin
         entry.remove();
     }
     Ok(root.to_string())
+}
+
+/// Where the groups are too many in each other; what brackets are in texts and comments is none.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut bytes = text.bytes().enumerate().peekable();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'{' | b'[' if depth == DEEPEST => return Some(at),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => {
+                while let Some((_, byte)) = bytes.next() {
+                    match byte {
+                        b'\\' => {
+                            bytes.next();
+                        }
+                        b'"' => break,
+                        _ => {}
+                    }
+                }
+            }
+            b'/' => match bytes.next() {
+                Some((_, b'/')) => {
+                    bytes.find(|(_, byte)| *byte == b'\n');
+                }
+                Some((_, b'*')) => {
+                    while let Some((_, byte)) = bytes.next() {
+                        if byte == b'*' && bytes.peek().is_some_and(|(_, next)| *next == b'/') {
+                            break;
+                        }
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    None
 }
 
 fn tree(text: &str, dialect: Dialect) -> Result<CstRootNode, Flaw> {
@@ -91,7 +148,11 @@ fn said(error: &jsonc_parser::errors::ParseError) -> String {
 }
 
 /// The property of this name. Of two, clients would take one and we perhaps the other.
-fn once<'a, 't>(text: &str, object: &'a ast::Object<'t>, name: &str) -> Result<Option<&'a ast::Value<'t>>, Flaw> {
+fn once<'a, 't>(
+    text: &str,
+    object: &'a ast::Object<'t>,
+    name: &str,
+) -> Result<Option<&'a ast::Value<'t>>, Flaw> {
     let mut found = object
         .properties
         .iter()

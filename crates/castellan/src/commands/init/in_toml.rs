@@ -57,7 +57,9 @@ pub(super) fn remove(text: &str, place: Place) -> Result<String, Flaw> {
     let Some(servers) = document.as_table().get(place.servers) else {
         return Ok(text.to_owned());
     };
-    let there = servers.as_table_like().and_then(|servers| servers.get_key_value(place.name));
+    let there = servers
+        .as_table_like()
+        .and_then(|servers| servers.get_key_value(place.name));
     let Some((key, entry)) = there else {
         return Ok(text.to_owned());
     };
@@ -78,7 +80,11 @@ pub(super) fn remove(text: &str, place: Place) -> Result<String, Flaw> {
         }
         Item::Value(value) => {
             let start = key.span().map(|span| span.start);
-            own.extend(start.zip(value.span()).map(|(start, value)| start..value.end));
+            own.extend(
+                start
+                    .zip(value.span())
+                    .map(|(start, value)| start..value.end),
+            );
         }
         Item::ArrayOfTables(list) => list.iter().for_each(|table| tables(table, &mut own)),
         Item::None => {}
@@ -117,7 +123,9 @@ fn rewritten(
     change: impl FnOnce(&mut dyn TableLike),
 ) -> Result<String, Flaw> {
     let mut document: DocumentMut = text.parse().map_err(|error| flaw(text, &error))?;
-    let servers = document.get_mut(place.servers).and_then(Item::as_inline_table_mut);
+    let servers = document
+        .get_mut(place.servers)
+        .and_then(Item::as_inline_table_mut);
     let (Some(servers), Some(span)) = (servers, span) else {
         return Ok(text.to_owned());
     };
@@ -131,9 +139,14 @@ fn rewritten(
 /// The ranges of the tables with a heading that are `table` or below it: from the heading to the end
 /// of the last value.
 fn tables(table: &Table, found: &mut Vec<Range<usize>>) {
-    if let Some(heading) = table.span().filter(|_| !table.is_dotted() && !table.is_implicit()) {
+    if let Some(heading) = table
+        .span()
+        .filter(|_| !table.is_dotted() && !table.is_implicit())
+    {
         let values = table.get_values();
-        let ends = values.iter().filter_map(|(_, value)| Some(value.span()?.end));
+        let ends = values
+            .iter()
+            .filter_map(|(_, value)| Some(value.span()?.end));
         found.push(heading.start..ends.max().unwrap_or(heading.end).max(heading.end));
     }
     for (_, item) in table {
@@ -166,7 +179,9 @@ fn flaw(text: &str, error: &TomlError) -> Flaw {
 }
 
 fn group(table: &dyn TableLike) -> Value {
-    let items = table.iter().map(|(key, item)| (key.to_owned(), value(item)));
+    let items = table
+        .iter()
+        .map(|(key, item)| (key.to_owned(), value(item)));
     Value::Object(items.collect::<Map<_, _>>())
 }
 
@@ -208,7 +223,9 @@ fn in_line(value: &Value) -> toml_edit::Value {
         Value::String(text) => toml_edit::Value::from(text.as_str()),
         Value::Array(list) => toml_edit::Value::Array(list.iter().map(in_line).collect()),
         Value::Object(map) => {
-            let items = map.iter().map(|(key, value)| (key.as_str(), in_line(value)));
+            let items = map
+                .iter()
+                .map(|(key, value)| (key.as_str(), in_line(value)));
             toml_edit::Value::InlineTable(items.collect())
         }
     }

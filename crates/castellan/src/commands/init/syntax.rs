@@ -36,7 +36,11 @@ impl Flaw {
     pub(super) fn at(text: &str, offset: usize, what: impl Into<String>) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .map_or(0, |last| last.chars().count())
+            + 1;
         Self {
             place: Some((line, column)),
             what: what.into(),
