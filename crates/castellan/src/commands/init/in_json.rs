@@ -109,6 +109,7 @@ fn too_deep(text: &str) -> Option<usize> {
                 Some((_, b'*')) => {
                     while let Some((_, byte)) = bytes.next() {
                         if byte == b'*' && bytes.peek().is_some_and(|(_, next)| *next == b'/') {
+                            bytes.next();
                             break;
                         }
                     }
