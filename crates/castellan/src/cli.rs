@@ -6,6 +6,8 @@ use castellan_core::{Grant, Surface};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::init::Client;
+
 /// The gate between AI agents and the real world.
 ///
 /// Without a command it is a conversation in the terminal: what is typed goes to the model, what
@@ -96,6 +98,12 @@ pub(crate) enum Command {
     /// Clients such as Claude Code, Codex or Cursor start it themselves. Most tools are listed as one
     /// line; clients read the rest with castellan_describe_tool.
     Mcp(Mcp),
+    /// Add `castellan mcp` to the MCP servers of a client
+    ///
+    /// Everything else in the client's settings stays as it is, and the file as it was is kept
+    /// beside it. Without --client it looks which clients there are, and asks; where nobody can be
+    /// asked, it prints the commands.
+    Init(Init),
     /// Read traces
     #[command(subcommand)]
     Trace(Trace),
@@ -153,6 +161,26 @@ pub(crate) struct Mcp {
     /// with these words; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub(crate) yes_to: Vec<Grant>,
+}
+
+/// Which client is told of us, and what.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The client
+    #[arg(long)]
+    pub(crate) client: Option<Client>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The profile the client is shown [default: team, or mcp.profile]
+    #[arg(long, value_name = "NAME", conflicts_with = "remove")]
+    pub(crate) profile: Option<String>,
+    /// Take castellan out of the client's settings
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Where castellan is in them with other settings, put these in their place
+    #[arg(long, conflicts_with = "remove")]
+    pub(crate) replace: bool,
 }
 
 #[derive(Debug, Clone, Args)]

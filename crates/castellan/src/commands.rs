@@ -8,6 +8,7 @@ pub(crate) mod events;
 pub(crate) mod exec;
 pub(crate) mod export;
 pub(crate) mod grants;
+pub(crate) mod init;
 pub(crate) mod mcp;
 pub(crate) mod sessions;
 pub(crate) mod tools;

@@ -89,6 +89,7 @@ fn run(cli: Cli, environment: Environment) -> Result<(), CommandError> {
     match &cli.command {
         Some(Command::Config(ConfigCommand::Show)) => return commands::config::show(&home),
         Some(Command::Config(ConfigCommand::Path)) => return commands::config::path(&home),
+        Some(Command::Init(args)) => return commands::init::run(&environment, &home, args),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -127,7 +128,11 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
         Command::Mcp(args) => with_children(&world, commands::mcp::run(&world, &args)).await,
         Command::Audit(args) => commands::audit::run(&world, &args).await,
         Command::Grants(args) => commands::grants::run(&world, &args).await,
-        Command::Doctor | Command::Config(_) | Command::Events | Command::Completions(_) => Ok(()),
+        Command::Doctor
+        | Command::Config(_)
+        | Command::Init(_)
+        | Command::Events
+        | Command::Completions(_) => Ok(()),
     }
 }
 

@@ -13,6 +13,7 @@ mod decisions;
 mod exec;
 mod export;
 mod folder;
+mod init;
 mod pages;
 mod pictures;
 mod program;
