@@ -14,6 +14,8 @@ mod http;
 #[cfg(test)]
 mod owner;
 #[cfg(test)]
+mod partner;
+#[cfg(test)]
 mod sandbox;
 #[cfg(test)]
 mod shell;
