@@ -12,10 +12,12 @@
 
 pub mod catalog;
 pub mod engine;
+pub mod episode;
 pub mod error;
 pub mod live;
 pub mod meta;
 pub mod principals;
+pub mod replay;
 pub mod session;
 pub mod usage;
 
