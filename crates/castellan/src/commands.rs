@@ -9,6 +9,8 @@ pub(crate) mod exec;
 pub(crate) mod export;
 pub(crate) mod grants;
 pub(crate) mod mcp;
+pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod sessions;
 pub(crate) mod tools;
 pub(crate) mod trace;

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Usage,
     /// A call needs a person and none can be asked. Exit code 3.
     Approval,
+    /// The plugin of an episode failed. Exit code 3.
+    Plugin,
 }
 
 impl Kind {
@@ -22,7 +24,7 @@ impl Kind {
         match self {
             Self::Failed => 1,
             Self::Usage => 2,
-            Self::Approval => 3,
+            Self::Approval | Self::Plugin => 3,
         }
     }
 }
