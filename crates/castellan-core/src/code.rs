@@ -76,6 +76,18 @@ codes! {
     ModelEmpty = "MODEL_EMPTY",
     /// A call needs a person and none can be asked.
     ApprovalNeeded = "APPROVAL_NEEDED",
+    /// Nothing of that name or id is kept here.
+    NotFound = "NOT_FOUND",
+    /// Somebody else changed it first; the text has its present version.
+    ConcurrentUpdate = "CONCURRENT_UPDATE",
+    /// As much is kept as ever is; nothing was added.
+    LimitReached = "LIMIT_REACHED",
+    /// A change of the harness that no one may accept: it weakens a denial, or goes too far at once.
+    MutationRefused = "MUTATION_REFUSED",
+    /// The proposal was accepted or rejected before.
+    AlreadyDecided = "ALREADY_DECIDED",
+    /// The database could not be read or written.
+    StoreUnavailable = "STORE_UNAVAILABLE",
 }
 
 impl std::fmt::Display for ErrorCode {

@@ -113,6 +113,10 @@ id!(
     /// One stored permission.
     GrantId, "grant_", "grant id"
 );
+id!(
+    /// One proposal to change the part of the harness that may evolve.
+    ProposalId, "mut_", "proposal id"
+);
 
 #[cfg(test)]
 mod tests {

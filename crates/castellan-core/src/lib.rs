@@ -2,7 +2,8 @@
 //!
 //! Here stand the types that cross room borders (ids, callers, messages, events, tool specs,
 //! outcomes, error codes), the traits that upper rooms implement (tool, model, clock, principals),
-//! and algorithms that need nothing but their input (argument repair, truncation, search ranking).
+//! and algorithms that need nothing but their input (argument repair, truncation, search ranking, fading
+//! signals).
 //!
 //! This crate knows no file, socket, process, clock or source of randomness, and no async runtime:
 //! where waiting is part of a contract it names `futures` types only.
@@ -18,6 +19,7 @@ pub mod cancel;
 pub mod code;
 pub mod command;
 pub mod event;
+pub mod field;
 pub mod grant;
 pub mod id;
 pub mod lenient;
@@ -39,7 +41,7 @@ pub use cancel::{Cancel, CancelSource};
 pub use code::ErrorCode;
 pub use event::{Event, EventKind, Recorded};
 pub use grant::Grant;
-pub use id::{CallId, CycleId, Ids, SessionId};
+pub use id::{CallId, CycleId, Ids, ProposalId, SessionId};
 pub use message::{Message, RawCall, Reasoning};
 pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelRequest};
 pub use outcome::{EffectStatus, Outcome};

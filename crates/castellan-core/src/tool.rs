@@ -144,7 +144,7 @@ impl ToolSpec {
             domain: domain.to_owned(),
             summary: summary.to_owned(),
             description: description.to_owned(),
-            parameters: schema_of::<P>(),
+            parameters: parameter_schema::<P>(),
             primary_key: None,
             preconditions: Vec::new(),
             side_effects: Vec::new(),
@@ -185,12 +185,22 @@ impl ToolSpec {
     }
 }
 
-/// The JSON Schema of a struct of arguments or results, without what only names the Rust type.
+/// The JSON Schema of a parameter struct, without what only names the Rust type.
+fn parameter_schema<P: JsonSchema>() -> Value {
+    schema::<P>(schemars::generate::Contract::Deserialize)
+}
+
+/// The JSON Schema of what a tool answers with, for [`ToolSpec::output_schema`].
 #[must_use]
-pub fn schema_of<P: JsonSchema>() -> Value {
+pub fn result_schema<R: JsonSchema>() -> Value {
+    schema::<R>(schemars::generate::Contract::Serialize)
+}
+
+fn schema<P: JsonSchema>(contract: schemars::generate::Contract) -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
+        settings.contract = contract;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<P>();
     schema.remove("title");

@@ -4,6 +4,7 @@
 
 mod asking;
 mod ledger;
+mod meter;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ use crate::session::Watcher;
 use crate::session::driver::RESULT_LIMIT;
 
 pub use ledger::{Ledger, TraceTo};
+pub use meter::{Counts, Latency, Meter};
 
 /// The domain of the tools that only look around in the catalog.
 pub const DISCOVERY: &str = "meta";
@@ -51,6 +53,8 @@ pub struct EngineParts {
     pub rules: Arc<dyn ProjectRules>,
     /// How long a question may stay open before it counts as denied; `None` for ever.
     pub patience: Option<Duration>,
+    /// Counts calls.
+    pub meter: Arc<Meter>,
 }
 
 impl std::fmt::Debug for EngineParts {
@@ -278,6 +282,7 @@ impl Engine {
     /// nothing follows from the call that was not recorded before.
     pub async fn call(&self, connection: &Connection, call: OutsideCall) -> Result<Reply, Error> {
         let gate = &self.parts.gate;
+        let began = self.parts.clock.monotonic();
         let call_id = CallId::mint(&*self.parts.ids);
         let surface = call.claim.surface;
         let raw = RawCall::new(call.name, call.arguments);
@@ -311,6 +316,7 @@ impl Engine {
             else {
                 return Err(Error::Unanswerable(call_id));
             };
+            self.parts.meter.asked();
             let answer = self.ask(&**person, &item, call.cancel.clone()).await;
             page.note(Event::ApprovalResolved {
                 cycle_id,
@@ -325,6 +331,8 @@ impl Engine {
         page.commit().await?;
         let (reply, effects) = page.reply(call_id).ok_or(Error::Unanswerable(call_id))?;
         connection.learn(&effects);
+        let took = self.parts.clock.monotonic().saturating_sub(began);
+        self.parts.meter.ended(reply.code, took);
         Ok(reply)
     }
 

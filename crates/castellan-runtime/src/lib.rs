@@ -15,10 +15,14 @@ pub mod engine;
 pub mod episode;
 pub mod error;
 pub mod live;
+pub mod mcp;
 pub mod meta;
 pub mod principals;
 pub mod replay;
+pub mod resources;
 pub mod session;
+pub mod snapshot;
+pub mod substrate;
 pub mod usage;
 
 pub use engine::{Connection, Engine, EngineParts, OutsideCall, Reply, TraceTo};

@@ -72,7 +72,7 @@ fn spec<P: JsonSchema, R: JsonSchema>(name: &str, summary: &str, description: &s
     spec.effects = vec![Effect::ReadOnly];
     spec.surfaces = vec![Surface::Mcp, Surface::Episode];
     spec.default = DefaultDecision::Allow;
-    spec.output_schema = Some(castellan_core::tool::schema_of::<R>());
+    spec.output_schema = Some(castellan_core::tool::result_schema::<R>());
     spec
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn answered<R: Serialize>(result: &R) -> Outcome {
     )
 }
 
-fn refused(code: ErrorCode, what: String, next: impl Into<String>) -> Outcome {
+pub(crate) fn refused(code: ErrorCode, what: String, next: impl Into<String>) -> Outcome {
     Outcome::Failed {
         output: String::new(),
         code,

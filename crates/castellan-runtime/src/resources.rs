@@ -10,7 +10,7 @@ use castellan_core::caller::Surface;
 use castellan_core::outcome::Retry;
 use castellan_core::tool::{
     CallContext, DefaultDecision, Effect, Inspection, Report, SessionView, Typed, TypedTool,
-    schema_of,
+    result_schema,
 };
 use castellan_core::{Caller, EffectStatus, ErrorCode, Outcome, Tool, ToolSpec};
 use futures::future::{BoxFuture, FutureExt as _};
@@ -208,7 +208,7 @@ pub fn tool(shelf: Shelf) -> Arc<dyn Tool> {
     spec.effects = vec![Effect::ReadOnly];
     spec.surfaces = vec![Surface::Mcp, Surface::Episode];
     spec.default = DefaultDecision::Allow;
-    spec.output_schema = Some(schema_of::<Read>());
+    spec.output_schema = Some(result_schema::<Read>());
     Arc::new(Typed::new(ReadResource { spec, shelf }))
 }
 

@@ -543,3 +543,30 @@ fn without_nul(text: &str) -> Cow<'_, str> {
         text.into()
     }
 }
+
+/// What the audit has of calls in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditTotals {
+    /// How many rows of the chain have each outcome.
+    pub by_outcome: Vec<(String, u64)>,
+    /// How many calls only read.
+    pub reads: u64,
+}
+
+/// Counts what the audit has, as far back as retention has left it.
+///
+/// # Errors
+/// What [`Tx::query`] fails with.
+pub fn totals(tx: &Tx<'_>) -> Result<AuditTotals> {
+    let by_outcome = tx.query(
+        "SELECT outcome, count(*) FROM audit GROUP BY outcome ORDER BY outcome",
+        &[],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let reads: Option<Option<u64>> =
+        tx.one("SELECT sum(calls) FROM audit_reads", &[], |row| row.get(0))?;
+    Ok(AuditTotals {
+        by_outcome,
+        reads: reads.flatten().unwrap_or(0),
+    })
+}

@@ -36,6 +36,8 @@ pub enum ErrorKind {
     Ambiguous,
     /// The caller asked for something the store never does.
     Invalid,
+    /// As much is kept as ever is.
+    Limit,
     /// A constraint of the schema refused the row (a key that exists already, for one).
     Constraint,
     /// The disk or file system failed.
@@ -192,6 +194,12 @@ pub enum Error {
         /// How many fit.
         total: u64,
     },
+    /// See [`ErrorKind::Limit`].
+    #[error("there is no room for more: {what}")]
+    Limit {
+        /// Which bound was reached.
+        what: String,
+    },
     /// See [`ErrorKind::Invalid`].
     #[error("{what}")]
     Invalid {
@@ -258,6 +266,7 @@ impl Error {
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Ambiguous { .. } | Self::AmbiguousGrant { .. } => ErrorKind::Ambiguous,
+            Self::Limit { .. } => ErrorKind::Limit,
             Self::Invalid { .. } => ErrorKind::Invalid,
             Self::Io { .. } => ErrorKind::Io,
             Self::Statement { kind, .. } => *kind,

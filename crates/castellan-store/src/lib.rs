@@ -1,11 +1,12 @@
 //! Everything durable: the event log, the list of sessions, the audit chain, standing
-//! permissions.
+//! permissions, signals, the blackboard, memories, and the versions of what may evolve.
 //!
 //! A query is a plain synchronous function over [`Tx`], written once, one module per topic
-//! ([`sessions`], [`events`], [`audit`], [`grants`]). [`Store::write`] and [`Store::read`] run such
-//! functions where a database may be waited for. What is particular to SQLite stands in `sqlite/`;
-//! another database joins as another backend of [`Tx`] and must pass the same conformance suite
-//! (`tests/it/conformance.rs`).
+//! ([`sessions`], [`events`], [`audit`], [`grants`], [`signals`], [`blackboard`], [`memories`],
+//! [`genome`]). [`Store::write`] and [`Store::read`] run such functions where a database may be
+//! waited for. What is particular to SQLite stands in `sqlite/`; another database joins as another
+//! backend of [`Tx`] and must pass the same conformance suite (`tests/it/conformance.rs`,
+//! `tests/it/kept.rs`).
 //!
 //! This crate knows no clock and mints no id: times and ids come in. It runs no process, opens no
 //! connection to another machine, and judges nothing.
@@ -13,13 +14,17 @@
 //! Start reading at [`Store`], then [`tx`], then [`events`].
 
 pub mod audit;
+pub mod blackboard;
 mod claim;
 mod error;
 pub mod events;
+pub mod genome;
 pub mod grants;
 mod late;
+pub mod memories;
 pub mod sessions;
 mod short;
+pub mod signals;
 mod sqlite;
 mod store;
 pub mod tx;

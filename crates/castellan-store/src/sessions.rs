@@ -85,6 +85,44 @@ pub fn get(tx: &Tx<'_>, id: SessionId) -> Result<SessionRow> {
     .ok_or_else(|| missing(&id.to_string()))
 }
 
+/// How many sessions are in each state.
+///
+/// # Errors
+/// What [`Tx::query`] fails with.
+pub fn by_state(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
+    tx.query(
+        "SELECT state, count(*) FROM sessions GROUP BY state ORDER BY state",
+        &[],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// How many tokens models have read and written in all sessions, as far as servers counted them.
+/// Reads every answer there is.
+///
+/// # Errors
+/// What [`Tx::query`] fails with.
+pub fn tokens(tx: &Tx<'_>) -> Result<(u64, u64)> {
+    #[derive(serde::Deserialize)]
+    struct Answer {
+        usage: Option<castellan_core::model::Usage>,
+    }
+    let (mut input, mut output) = (0, 0);
+    tx.query(
+        "SELECT body FROM events WHERE kind = 'model_response'",
+        &[],
+        |row| {
+            let body: String = row.get(0)?;
+            if let Ok(Answer { usage: Some(usage) }) = serde_json::from_str(&body) {
+                input += usage.prompt_tokens;
+                output += usage.completion_tokens;
+            }
+            Ok(())
+        },
+    )?;
+    Ok((input, output))
+}
+
 /// The session that `text` means: an id, or the beginning of one with at least
 /// [`SHORTEST_PREFIX`] characters after `ws_` (which may be left out).
 ///

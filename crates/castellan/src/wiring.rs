@@ -6,25 +6,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_core::secret::Redaction;
-use castellan_core::{Clock, Ids, Model};
+use castellan_core::{Clock, Ids, Model, Surface};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
 use castellan_gate::hooks::HookList;
-use castellan_gate::{Catalog, Guards, Permission};
+use castellan_gate::{Catalog, Disclosure, Guards, Permission};
 use castellan_host::hooks::ShellHooks;
 use castellan_host::shell::{HelperCommand, Shell};
 use castellan_host::{Environment, Sandbox, SystemClock, SystemIds};
+use castellan_runtime::catalog::{self, Shared};
+use castellan_runtime::mcp::{McpParts, McpServer};
+use castellan_runtime::meta::Looking;
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
-use castellan_runtime::{Limits, Parts, Price, catalog};
-use castellan_store::{Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
+use castellan_runtime::{Engine, EngineParts, Limits, Parts, Price, TraceTo};
+use castellan_store::{LateStore, Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
 use castellan_tools::Needs;
 use castellan_tools::bash::Background;
 use castellan_tools::file::Closed;
 use castellan_tools::parse::Parser;
 use castellan_tools::parse::child::Child;
 
-use crate::cli::SessionArgs;
-use crate::config::{Config, ModelConfig, PriceConfig, RulesInProject, Synchronous};
+use crate::arguments::require_tool;
+use crate::cli::{Mcp, SessionArgs};
+use crate::config::{Config, ModelConfig, PriceConfig, RulesInProject, Synchronous, profile};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::Chosen;
@@ -61,19 +65,23 @@ pub(crate) struct World {
     pub(crate) background: Background,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) parser: Arc<dyn Parser>,
+    /// What the tools stand on that are not of this machine alone.
+    pub(crate) shared: Shared,
 }
 
 impl World {
     pub(crate) fn build(environment: Environment, home: Home) -> Result<Self, CommandError> {
         let config = Config::load(&home.config)?;
         let hands = Hands::new();
-        let catalog = Arc::new(build_catalog(&environment, &home, &config, &hands)?);
+        let shared = shared(&environment);
+        let catalog = build_catalog(&environment, &home, &config, &hands, &shared)?;
+        let catalog = Arc::new(catalog);
         let Hands {
             shell,
             background,
             parser,
         } = hands;
-        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::new(SystemIds));
+        let (clock, ids) = (Arc::new(SystemClock::new()), Arc::clone(&shared.ids));
         Ok(Self {
             environment,
             home,
@@ -84,6 +92,7 @@ impl World {
             background,
             catalog,
             parser,
+            shared,
         })
     }
 
@@ -119,18 +128,13 @@ impl World {
     /// The store, opened; the tools that keep something find it from now on.
     pub(crate) fn store(&self) -> Result<Store, CommandError> {
         let store = open_store(&self.home, &self.config)?;
-        self.kept.fill(store.clone());
+        self.shared.store.fill(store.clone());
         Ok(store)
     }
 
     /// The name of the OS user.
     pub(crate) fn user(&self) -> String {
-        ["USER", "LOGNAME"]
-            .into_iter()
-            .find_map(|name| self.environment.get(name))
-            .filter(|name| !name.is_empty())
-            .unwrap_or("unknown")
-            .to_owned()
+        self.shared.user.clone()
     }
 
     /// The folder a new session works in: `wanted`, or where the program was started.
@@ -285,16 +289,17 @@ impl World {
             },
             rules: Arc::new(self.project_rules()),
             patience: self.config.tools.approval_timeout.map(Duration::from_secs),
+            meter: Arc::clone(&self.shared.meter),
         })?;
         let policy = self.guards()?.policy;
         let catalog = Arc::clone(&self.catalog);
         let disclosure = Disclosure::new(catalog, Surface::Mcp, profile, policy);
-        self.looking
-            .fill(disclosure, Arc::new(self.project_rules()));
+        let looking = self.shared.looking.clone();
+        looking.fill(disclosure, Arc::new(self.project_rules()));
         Ok(McpServer::new(McpParts {
             engine,
-            looking: self.looking.clone(),
-            shelf: self.shelf.clone(),
+            looking,
+            shelf: self.shared.shelf(),
             full: args.full,
             workspace,
             version: env!("CARGO_PKG_VERSION"),
@@ -349,12 +354,29 @@ pub(crate) async fn sandbox(
     Sandbox::find(&wish, shell, environment).await
 }
 
+/// What the tools stand on that are not of this machine alone; the store comes later.
+pub(crate) fn shared(environment: &Environment) -> Shared {
+    let user = ["USER", "LOGNAME"]
+        .into_iter()
+        .find_map(|name| environment.get(name))
+        .filter(|name| !name.is_empty())
+        .unwrap_or("unknown");
+    Shared {
+        store: LateStore::default(),
+        ids: Arc::new(SystemIds),
+        user: user.to_owned(),
+        meter: Arc::default(),
+        looking: Looking::default(),
+    }
+}
+
 /// The one catalog.
 pub(crate) fn build_catalog(
     environment: &Environment,
     home: &Home,
     config: &Config,
     hands: &Hands,
+    shared: &Shared,
 ) -> Result<Catalog, CommandError> {
     let named = environment.named(&config.tools.environment);
     let needs = Needs {
@@ -368,7 +390,7 @@ pub(crate) fn build_catalog(
             vec![home.spill()],
         ),
     };
-    Ok(catalog::build(needs)?)
+    Ok(catalog::build(needs, shared)?)
 }
 
 /// What the user has put before calls: rules and hooks.

@@ -69,6 +69,7 @@ fn parts(world: &World, trace: &Path) -> EngineParts {
         permission: Permission::default(),
         rules: Arc::clone(&world.parts.rules),
         patience: None,
+        meter: Arc::default(),
     }
 }
 

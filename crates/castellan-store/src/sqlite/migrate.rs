@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_sessions_events_audit.sql"),
     include_str!("../../migrations/sqlite/0002_grants.sql"),
+    include_str!("../../migrations/sqlite/0003_substrate.sql"),
 ];
 
 /// The newest schema version this program knows.

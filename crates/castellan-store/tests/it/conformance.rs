@@ -14,7 +14,7 @@ use futures::future::join_all;
 use futures::poll;
 
 use crate::sample::{
-    Counting, Place, SqlitePlace, entry, granted, idle, recorded, request, session, start, user,
+    Counting, Place, entry, granted, idle, recorded, request, session, start, user,
 };
 
 pub(crate) type Write<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -702,10 +702,10 @@ async fn a_damaged_grant_permits_nothing_hides_none_and_can_be_taken_away(place:
     assert!(!discard().await.unwrap());
 }
 
-macro_rules! on_sqlite {
+macro_rules! suite {
     ($($test:ident),+ $(,)?) => {
         mod on_sqlite {
-            use super::SqlitePlace;
+            use crate::sample::SqlitePlace;
 
             $(
                 #[tokio::test]
@@ -716,8 +716,9 @@ macro_rules! on_sqlite {
         }
     };
 }
+pub(crate) use suite;
 
-on_sqlite!(
+suite!(
     writes_that_wait_share_one_commit,
     a_failing_or_panicking_job_undoes_only_itself,
     a_job_that_ends_its_transaction_does_not_take_others_with_it,

@@ -11,6 +11,7 @@ mod child;
 mod claims;
 mod conformance;
 mod faults;
+mod kept;
 mod processes;
 mod sample;
 mod sqlite_files;

@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::{Choice, search};
 use crate::output::{counted, line};
-use crate::wiring::{Hands, build_catalog, build_guards, open_store, sandbox};
+use crate::wiring::{Hands, build_catalog, build_guards, open_store, sandbox, shared};
 
 /// How many writable folders are named.
 const FOLDERS: usize = 8;
@@ -101,7 +101,9 @@ fn configuration(home: &Home, error: Option<&CommandError>) -> Finding {
 /// The user's rules and hooks, and the rules of the project in the current folder.
 fn rules(environment: &Environment, home: &Home, config: &Config) -> Finding {
     let hands = Hands::new();
-    let found = build_catalog(environment, home, config, &hands).and_then(|catalog| {
+    let shared = shared(environment);
+    let catalog = build_catalog(environment, home, config, &hands, &shared);
+    let found = catalog.and_then(|catalog| {
         let catalog = Arc::new(catalog);
         let guards = build_guards(environment, home, config, &catalog, &hands.shell)?;
         let project = RulesInProject {
