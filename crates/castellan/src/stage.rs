@@ -10,9 +10,11 @@ use std::time::Duration;
 use castellan_gate::gate::Settings as GateSettings;
 use castellan_gate::{Guards, Permission, Profile};
 use castellan_runtime::TraceTo;
+use castellan_runtime::catalog::Shared;
 use castellan_runtime::episode::{Stage, StageParts, Time};
+use castellan_runtime::meta::Looking;
 use castellan_runtime::principals::Local;
-use castellan_store::{Settings as StoreSettings, Store, Synchronous};
+use castellan_store::{LateStore, Settings as StoreSettings, Store, Synchronous};
 
 use crate::cli::Zones;
 use crate::error::{CommandError, io};
@@ -52,17 +54,22 @@ impl Ground {
                 (time, world.store()?, None)
             }
         };
-        let shared = (zones == Zones::Shared).then(|| store.clone());
-        let needs = castellan_substrate::Needs {
-            store,
+        let audited = (zones == Zones::Shared).then(|| store.clone());
+        let shared = Shared {
+            store: LateStore::default(),
             ids: Arc::clone(&time.ids),
             user: match zones {
                 Zones::Own => "episode".to_owned(),
                 Zones::Shared => world.user(),
             },
+            meter: Arc::default(),
+            looking: Looking::default(),
         };
+        shared.store.fill(store);
         let stage = Stage::new(StageParts {
-            tools: castellan_substrate::all(&needs),
+            tools: shared.tools(),
+            looking: shared.looking.clone(),
+            meter: Arc::clone(&shared.meter),
             time,
             principals: Arc::new(Local),
             redaction: world.redaction(keys),
@@ -72,7 +79,7 @@ impl Ground {
                 spill: world.home.spill(),
             },
             guards: Guards {
-                grants: shared.clone(),
+                grants: audited.clone(),
                 ..world.guards()?
             },
             permission: Permission::default(),
@@ -80,7 +87,7 @@ impl Ground {
             profile: Profile::named("team").ok_or_else(|| {
                 CommandError::failed("the profile `team` is gone, which is a defect")
             })?,
-            store: shared,
+            store: audited,
             trace: TraceTo::File(trace.to_owned()),
             workspace: workspace.to_owned(),
         })?;

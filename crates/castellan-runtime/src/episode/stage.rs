@@ -12,14 +12,18 @@ use castellan_gate::{Catalog, Disclosure, Gate, Guards, Permission};
 use castellan_store::Store;
 
 use super::time::Time;
-use crate::engine::{Engine, EngineParts, TraceTo};
+use crate::engine::{Engine, EngineParts, Meter, TraceTo};
 use crate::error::Error;
-use crate::meta::{self, Looking};
+use crate::meta::Looking;
 
 /// What a stage is built from.
 pub struct StageParts {
-    /// The tools beside those that look around in the catalog, which every stage has.
+    /// The tools, such as [`Shared::tools`](crate::catalog::Shared::tools).
     pub tools: Vec<Arc<dyn Tool>>,
+    /// What those of them that look around in the catalog look into; filled in here.
+    pub looking: Looking,
+    /// Counts calls.
+    pub meter: Arc<Meter>,
     /// The time and the ids.
     pub time: Time,
     /// Who callers are.
@@ -67,10 +71,7 @@ impl Stage {
     /// [`Error::Gate`] where a tool's spec breaks a rule of the catalog, or the trace can't be
     /// opened.
     pub fn new(parts: StageParts) -> Result<Self, Error> {
-        let looking = Looking::default();
-        let mut tools = meta::tools(&looking);
-        tools.extend(parts.tools);
-        let catalog = Arc::new(Catalog::new(tools)?);
+        let catalog = Arc::new(Catalog::new(parts.tools)?);
         let policy = parts.guards.policy.clone();
         let disclosure = Disclosure::new(
             Arc::clone(&catalog),
@@ -78,7 +79,9 @@ impl Stage {
             parts.profile,
             policy,
         );
-        looking.fill(disclosure, Arc::clone(&parts.rules));
+        parts
+            .looking
+            .fill(disclosure, Arc::clone(&parts.rules));
         let gate = Gate::new(GateParts {
             catalog,
             principals: parts.principals,
@@ -97,6 +100,7 @@ impl Stage {
             permission: parts.permission,
             rules: parts.rules,
             patience: None,
+            meter: parts.meter,
         })?;
         Ok(Self {
             engine,

@@ -20,6 +20,7 @@ use castellan_runtime::episode::{
     Access, Act, Ended, Gridworld, How, Onlooker, Plan, Plugin, Stage, StageParts, Standing, Time,
     ToolUse, Trouble, Turn, Watch, run,
 };
+use castellan_runtime::meta::{self, Looking};
 use castellan_runtime::principals::Local;
 use castellan_runtime::replay::{Record, Unreplayable, Verdict, read};
 use castellan_runtime::{Error, Limits};
@@ -81,8 +82,13 @@ fn tools() -> Vec<Arc<dyn Tool>> {
 }
 
 fn stage(seed: u64, trace: &Path) -> Result<Stage, Error> {
+    let looking = Looking::default();
+    let mut all = meta::tools(&looking);
+    all.extend(tools());
     Stage::new(StageParts {
-        tools: tools(),
+        tools: all,
+        looking,
+        meter: Arc::default(),
         time: Time::simulated(seed, Arc::new(ManualClock::new())),
         principals: Arc::new(Local),
         redaction: Redaction::new(["sk-secret-1".to_owned()]),
