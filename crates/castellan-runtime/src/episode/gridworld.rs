@@ -1,11 +1,12 @@
 //! `gridworld`: a colony that brings food home.
 //!
 //! Agents walk on a grid with walls. None has a map, a memory of the way or a word for another: all
-//! that guides them are two signals in zones, one zone for each cell, which they read around
-//! themselves and deposit where they stand. `home` grows towards their home and `food` towards food
-//! that was found. Each agent leaves what a step away from the strongest mark around it is worth
-//! (as value iteration does; Panait and Luke 2004), so that both fields become gradients along the
-//! shortest way, and what nobody renews fades.
+//! that guides them are signals in zones, one zone for each cell, which they read around themselves
+//! and deposit where they stand. `home` grows towards their home and `food` towards food that was
+//! found: each agent leaves what a step away from the strongest mark around it is worth (as value
+//! iteration does; Panait and Luke 2004), so that both become gradients along the shortest way. Who
+//! has nothing to follow goes where `searched` is least (node counting; Koenig and Svennebring 2001).
+//! What nobody renews fades.
 //!
 //! With deposits off the same agents read the same zones, find nothing in them, and wander.
 
@@ -84,8 +85,8 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), String> {
-        // Each agent reads its cell and the four around it and deposits once.
-        let agents = CALLS / 6;
+        // Each agent reads its cell and the four around it, and makes at most three deposits.
+        let agents = CALLS / 8;
         for (name, value, (least, most)) in [
             ("agents", self.agents, (1, agents)),
             ("width", self.width, (4, 60)),
@@ -103,11 +104,12 @@ impl Settings {
     }
 }
 
-/// The strengths of both signals in a cell.
+/// The strengths of the signals in a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Marks {
     home: f64,
     food: f64,
+    searched: f64,
 }
 
 /// The colony as a plugin.
@@ -257,7 +259,7 @@ fn zone(cell: Cell) -> String {
     format!("grid/{}.{}", cell.x, cell.y)
 }
 
-/// What an answer of [`READ`] says of both signals.
+/// What an answer of [`READ`] says of the signals.
 fn marks_in(result: &Value) -> Option<Marks> {
     let signals = result.get("result")?.get("signals")?.as_array()?;
     let mut marks = Marks::default();
@@ -266,6 +268,7 @@ fn marks_in(result: &Value) -> Option<Marks> {
         match signal.get("signal")?.as_str()? {
             colony::HOME => marks.home = strength,
             colony::FOOD => marks.food = strength,
+            colony::SEARCHED => marks.searched = strength,
             _ => {}
         }
     }

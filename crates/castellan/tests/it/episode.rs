@@ -176,7 +176,7 @@ fn wrong_usage_is_said_before_anything_begins() {
     for (args, word) in [
         (&["--plugin", "gridwrld"][..], "did you mean `gridworld`"),
         (&["--plugin", "./script"], "chmod +x"),
-        (&["--plugin", "gridworld", "--set", "agents=0"], "1 to 16"),
+        (&["--plugin", "gridworld", "--set", "agents=0"], "1 to 12"),
         (&["--plugin", "gridworld", "--set", "agents"], "KEY=VALUE"),
         (&["--plugin", "gridworld", "--set", "food=2", "--set", "food=3"], "twice"),
         (&["--plugin", "gridworld", "--trace", "full.jsonl"], "holds something"),

@@ -10,6 +10,8 @@ use crate::episode::chance::Chance;
 pub(super) const HOME: &str = "home";
 /// The signal that grows towards food.
 pub(super) const FOOD: &str = "food";
+/// The signal that says how much a cell was searched of late.
+pub(super) const SEARCHED: &str = "searched";
 
 /// What a signal is worth where it leads to.
 const SOURCE: f64 = 100.0;
@@ -134,8 +136,8 @@ impl Sight {
         }
     }
 
-    /// What it leaves here: on the way out the way home, on the way home the way to food; and where
-    /// the way to food leads to none, nothing of it stays.
+    /// What it leaves here: on the way out the way home and that it was here, on the way home the way
+    /// to food; and where the way to food leads to none, nothing of it stays.
     fn marks(&self, agent: &Agent, terrain: &Terrain) -> Vec<Deposit> {
         let strongest = |of: fn(&Marks) -> f64| {
             let values = self.around.iter().map(|(_, marks)| of(marks));
@@ -158,6 +160,7 @@ impl Sight {
                 STEP * strongest(|marks| marks.home)
             };
             deposits.extend(renewed(self.here.home, worth).map(|amount| (at, HOME, amount)));
+            deposits.push((at, SEARCHED, 1.0));
             let is_peak = self.here.food > strongest(|marks| marks.food);
             if is_peak && self.here.food > FAINT && terrain.food_at(at) == 0 {
                 deposits.push((at, FOOD, -rounded(self.here.food)));
@@ -192,8 +195,8 @@ impl Sight {
         if agent.carries {
             return chance.pick(&anywhere).unwrap_or(agent.at);
         }
-        // Nothing leads to food: away from home, where fewer have been.
-        let fresh = best(onward, |marks| -marks.home).map(|(cells, _)| cells);
+        // Nothing leads to food: to where it was looked for least.
+        let fresh = best(onward, |marks| -marks.searched).map(|(cells, _)| cells);
         chance
             .pick(&fresh.unwrap_or(anywhere))
             .unwrap_or(agent.at)

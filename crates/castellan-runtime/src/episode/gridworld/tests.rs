@@ -37,7 +37,7 @@ impl Field {
             self.deposits += 1;
             json!({"after": after})
         } else {
-            let signals = [colony::HOME, colony::FOOD].map(
+            let signals = [colony::HOME, colony::FOOD, colony::SEARCHED].map(
                 |signal| json!({"signal": signal, "strength": self.strength(zone, signal)}),
             );
             json!({"zone": zone, "signals": signals})
@@ -139,7 +139,7 @@ fn the_field_can_be_seen_as_it_forms() {
 #[test]
 fn the_largest_colony_makes_no_more_calls_than_a_step_has() {
     let settings = Settings {
-        agents: CALLS / 6,
+        agents: CALLS / 8,
         width: 60,
         height: 40,
         food: 100,
@@ -169,7 +169,7 @@ fn settings_are_read_as_they_are_written_on_a_command_line() {
     assert_eq!((settings.agents, settings.food, settings.deposits), (4, 3, false));
     assert_eq!(read(json!({})).unwrap(), Settings::default());
     for (wrong, word) in [
-        (json!({"agents": "0"}), "1 to 16"),
+        (json!({"agents": "0"}), "1 to 12"),
         (json!({"agents": "many"}), "set up"),
         (json!({"ants": 3}), "ants"),
         (json!({"width": -3}), "set up"),
