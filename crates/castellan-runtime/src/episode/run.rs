@@ -153,7 +153,8 @@ impl<'a> Episode<'a> {
     }
 
     async fn play(&mut self, plugin: &mut dyn Plugin) -> Result<Ended, Error> {
-        let redact = |text: &str| self.stage.engine.gate().redact(text.to_owned());
+        let stage = self.stage;
+        let redact = |text: &str| stage.engine.gate().redact(text.to_owned());
         self.tell(Event::EpisodeStart {
             goal: redact(&self.plan.goal),
             plugin: plugin.name(),
