@@ -37,7 +37,10 @@ pub const DOMAINS: [(&str, &str); 13] = [
         "signals that fade, a blackboard, and snapshots that all agents share",
     ),
     ("multiplexer", "what runs and waits here, in one line"),
-    ("evolve", "proposals to change the harness, and decisions about them"),
+    (
+        "evolve",
+        "proposals to change the harness, and decisions about them",
+    ),
     ("memory", "what is to be remembered beyond a session"),
     ("relay.identity", "who the agents are"),
     ("relay.messages", "mail between agents"),
@@ -291,7 +294,9 @@ impl Disclosure {
                 let names = self.specs().map(|spec| spec.name.as_str());
                 let mut near = nearest(name, names);
                 near.truncate(NEAREST);
-                Err(Missing::Unknown(near.into_iter().map(str::to_owned).collect()))
+                Err(Missing::Unknown(
+                    near.into_iter().map(str::to_owned).collect(),
+                ))
             }
         }
     }
@@ -360,10 +365,7 @@ fn card(spec: &ToolSpec) -> Card {
 
 /// The tools that contain the letters of every word of the query; those with all of them in their
 /// name first.
-fn containing<'a>(
-    query: &str,
-    specs: impl Iterator<Item = &'a ToolSpec>,
-) -> Vec<&'a ToolSpec> {
+fn containing<'a>(query: &str, specs: impl Iterator<Item = &'a ToolSpec>) -> Vec<&'a ToolSpec> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     if words.is_empty() {
         return Vec::new();
@@ -373,7 +375,9 @@ fn containing<'a>(
             let name = spec.name.to_lowercase();
             let all = [&spec.summary, &spec.description, &spec.domain]
                 .iter()
-                .fold(name.clone(), |all, part| format!("{all}\n{}", part.to_lowercase()));
+                .fold(name.clone(), |all, part| {
+                    format!("{all}\n{}", part.to_lowercase())
+                });
             let is_in = |text: &str| words.iter().all(|word| text.contains(word));
             is_in(&all).then(|| (!is_in(&name), spec))
         })

@@ -30,7 +30,9 @@ pub struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
     }
 }
 

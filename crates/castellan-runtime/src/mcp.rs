@@ -105,7 +105,10 @@ impl McpServer {
         let broken = |error: crate::Error| replies::broken(&castellan_core::text::chain(&error));
         let opened = || self.parts.engine.connect(&self.parts.workspace);
         let connection = self.connections.get(&client.connection, opened);
-        let person = ask.declared().elicitation.then(|| Arc::new(ask) as Arc<dyn Elicitation>);
+        let person = ask
+            .declared()
+            .elicitation
+            .then(|| Arc::new(ask) as Arc<dyn Elicitation>);
         let call = OutsideCall {
             claim: claim(&client),
             name: spec.name.clone(),
@@ -142,11 +145,18 @@ impl McpServer {
 /// Who a client is: whoever it says, which proves nothing.
 fn claim(client: &Client) -> Claim {
     let name = castellan_core::text::one_line(&castellan_core::text::shorten(&client.name, 64));
-    let name = if name.is_empty() { "unnamed".to_owned() } else { name };
+    let name = if name.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        name
+    };
     Claim {
         principal: Principal::McpClient(name),
         surface: Surface::Mcp,
-        token: client.bearer.as_ref().map(|bearer| bearer.expose().to_owned()),
+        token: client
+            .bearer
+            .as_ref()
+            .map(|bearer| bearer.expose().to_owned()),
     }
 }
 

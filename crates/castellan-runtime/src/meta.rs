@@ -5,11 +5,11 @@
 use std::sync::{Arc, OnceLock};
 
 use castellan_core::caller::Surface;
+use castellan_core::outcome::Retry;
 use castellan_core::tool::{
     CallContext, DefaultDecision, Effect, Inspection, Report, SessionView, Typed, TypedTool,
 };
 use castellan_core::{EffectStatus, ErrorCode, Outcome, Tool, ToolSpec};
-use castellan_core::outcome::Retry;
 use castellan_gate::disclosure::{
     Card, Details, Disclosure, DomainCard, FOUND, MOST_FOUND, Missing, QUERY_LIMIT, Ranking,
 };
@@ -50,9 +50,9 @@ impl Looking {
     }
 
     fn insight(&self) -> Result<&Insight, Outcome> {
-        self.0.get().ok_or_else(|| {
-            Outcome::failed("the catalog is not open for looking around here", "")
-        })
+        self.0
+            .get()
+            .ok_or_else(|| Outcome::failed("the catalog is not open for looking around here", ""))
     }
 }
 
@@ -103,7 +103,10 @@ fn known_domain(disclosure: &Disclosure, domain: Option<&str>) -> Result<(), Out
             let names: Vec<_> = domains.iter().map(|card| card.domain.as_str()).collect();
             Err(refused(
                 ErrorCode::UnknownDomain,
-                format!("there is no domain `{}`", castellan_core::text::shorten(domain, 64)),
+                format!(
+                    "there is no domain `{}`",
+                    castellan_core::text::shorten(domain, 64)
+                ),
                 format!("the domains are {}", names.join(", ")),
             ))
         }
@@ -372,7 +375,10 @@ impl Describe {
 
     fn describe(&self, name: &str, context: &CallContext) -> Result<Outcome, Outcome> {
         let insight = self.looking.insight()?;
-        let spec = insight.disclosure.find(name).map_err(|missing| missed(name, missing))?;
+        let spec = insight
+            .disclosure
+            .find(name)
+            .map_err(|missing| missed(name, missing))?;
         let workspace = &context.view.workspace;
         let rules: Policy = match insight.rules.read(workspace) {
             Ok(rules) => rules,

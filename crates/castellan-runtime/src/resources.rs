@@ -89,7 +89,9 @@ pub struct Shelf(Arc<[Arc<dyn Source>]>);
 
 impl fmt::Debug for Shelf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|source| source.scheme())).finish()
+        f.debug_list()
+            .entries(self.0.iter().map(|source| source.scheme()))
+            .finish()
     }
 }
 
@@ -113,7 +115,10 @@ impl Shelf {
     /// The kinds of resource there are.
     #[must_use]
     pub fn templates(&self) -> Vec<Template> {
-        self.0.iter().flat_map(|source| source.templates()).collect()
+        self.0
+            .iter()
+            .flat_map(|source| source.templates())
+            .collect()
     }
 
     /// What the open part of a template could be, given how it begins.
@@ -125,7 +130,9 @@ impl Shelf {
             return Vec::new();
         };
         let entries = source.list().await;
-        let names = entries.iter().filter_map(|entry| entry.uri.split_once("://"));
+        let names = entries
+            .iter()
+            .filter_map(|entry| entry.uri.split_once("://"));
         names
             .map(|(_, name)| name)
             .filter(|name| name.starts_with(typed))
@@ -135,10 +142,17 @@ impl Shelf {
     }
 
     async fn read(&self, uri: &str, caller: &Caller) -> Result<Text, Outcome> {
-        let schemes: Vec<_> = self.0.iter().map(|one| format!("{}://", one.scheme())).collect();
+        let schemes: Vec<_> = self
+            .0
+            .iter()
+            .map(|one| format!("{}://", one.scheme()))
+            .collect();
         let Some((scheme, name)) = uri.split_once("://") else {
             let what = format!("`{}` is no URI", castellan_core::text::shorten(uri, 100));
-            return Err(Outcome::invalid(what, format!("the schemes are {}", schemes.join(", "))));
+            return Err(Outcome::invalid(
+                what,
+                format!("the schemes are {}", schemes.join(", ")),
+            ));
         };
         let Some(source) = self.0.iter().find(|source| source.scheme() == scheme) else {
             let scheme = castellan_core::text::shorten(scheme, 40);
@@ -150,7 +164,13 @@ impl Shelf {
         if let Some(text) = source.read(name, caller).await? {
             return Ok(text);
         }
-        let there: Vec<_> = source.list().await.into_iter().map(|entry| entry.uri).take(5).collect();
+        let there: Vec<_> = source
+            .list()
+            .await
+            .into_iter()
+            .map(|entry| entry.uri)
+            .take(5)
+            .collect();
         let next = if there.is_empty() {
             format!("there is nothing under {scheme}:// yet")
         } else {

@@ -148,7 +148,9 @@ impl Room for Sessions {
                 state: Some(row.state),
             });
             let of = |wanted: &[&str]| {
-                let counted = states.iter().filter(|(state, _)| wanted.contains(&state.as_str()));
+                let counted = states
+                    .iter()
+                    .filter(|(state, _)| wanted.contains(&state.as_str()));
                 counted.map(|(_, count)| count).sum()
             };
             let gauge = |field, word, count| Gauge { field, word, count };
@@ -158,7 +160,11 @@ impl Room for Sessions {
                 left_out: page.total - shown,
                 gauges: vec![
                     gauge("running_sessions", "running", of(&["thinking", "running"])),
-                    gauge("pending_approvals", "waiting for approval", of(&["waiting"])),
+                    gauge(
+                        "pending_approvals",
+                        "waiting for approval",
+                        of(&["waiting"]),
+                    ),
                 ],
             })
         }
@@ -320,7 +326,9 @@ impl Snapshot {
             }
             Kind::Status => {
                 let gauges = self.looks.rooms.look().await?.gauges;
-                let numbers = gauges.iter().map(|gauge| (gauge.field.to_owned(), gauge.count));
+                let numbers = gauges
+                    .iter()
+                    .map(|gauge| (gauge.field.to_owned(), gauge.count));
                 answered(&Status {
                     ok: true,
                     line: line(&gauges),
@@ -335,7 +343,10 @@ fn totals(tx: &Tx<'_>) -> Result<Totals, castellan_store::Error> {
     let audited = audit::totals(tx)?;
     let (input_tokens, output_tokens) = sessions::tokens(tx)?;
     let of = |outcome: &str| {
-        let counted = audited.by_outcome.iter().filter(|(word, _)| word == outcome);
+        let counted = audited
+            .by_outcome
+            .iter()
+            .filter(|(word, _)| word == outcome);
         counted.map(|(_, count)| count).sum::<u64>()
     };
     let recorded_calls = audited.by_outcome.iter().map(|(_, count)| count).sum();
@@ -376,7 +387,10 @@ impl TypedTool for Snapshot {
             let outcome = self.look().await.unwrap_or_else(|error| {
                 crate::meta::refused(
                     ErrorCode::StoreUnavailable,
-                    format!("the database can't be read: {}", castellan_core::text::chain(&error)),
+                    format!(
+                        "the database can't be read: {}",
+                        castellan_core::text::chain(&error)
+                    ),
                     "try again",
                 )
             });

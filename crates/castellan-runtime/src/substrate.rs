@@ -105,7 +105,11 @@ impl Source for Shelved {
                 "genome",
                 "The part of the harness that may evolve, as it is (current) or was (a version)",
             ),
-            Kind::Blackboard => ("blackboard://{slot}", "blackboard", "A slot of the blackboard"),
+            Kind::Blackboard => (
+                "blackboard://{slot}",
+                "blackboard",
+                "A slot of the blackboard",
+            ),
         };
         vec![Template {
             uri_template: uri_template.to_owned(),
@@ -148,7 +152,11 @@ impl Source for Shelved {
                     let names = self.store.read(|tx| blackboard::names(tx, SHOWN)).await;
                     let names = names.map(|page| page.rows).unwrap_or_default();
                     let slots = names.into_iter().map(|name| {
-                        entry(format!("blackboard://{name}"), name, "A slot of the blackboard")
+                        entry(
+                            format!("blackboard://{name}"),
+                            name,
+                            "A slot of the blackboard",
+                        )
                     });
                     slots.collect()
                 }
@@ -164,12 +172,15 @@ impl Source for Shelved {
     ) -> BoxFuture<'a, Result<Option<Text>, Outcome>> {
         async move {
             let uri = format!("{}://{name}", self.scheme());
-            resource::read(&self.store, &uri).await.transpose().map(|text| {
-                text.map(|text| Text {
-                    media_type: JSON.to_owned(),
-                    text,
+            resource::read(&self.store, &uri)
+                .await
+                .transpose()
+                .map(|text| {
+                    text.map(|text| Text {
+                        media_type: JSON.to_owned(),
+                        text,
+                    })
                 })
-            })
         }
         .boxed()
     }

@@ -103,17 +103,16 @@ pub fn by_state(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
 /// # Errors
 /// What [`Tx::query`] fails with.
 pub fn tokens(tx: &Tx<'_>) -> Result<(u64, u64)> {
-    #[derive(serde::Deserialize)]
-    struct Answer {
-        usage: Option<castellan_core::model::Usage>,
-    }
     let (mut input, mut output) = (0, 0);
     tx.query(
         "SELECT body FROM events WHERE kind = 'model_response'",
         &[],
         |row| {
             let body: String = row.get(0)?;
-            if let Ok(Answer { usage: Some(usage) }) = serde_json::from_str(&body) {
+            if let Ok(Event::ModelResponse {
+                usage: Some(usage), ..
+            }) = serde_json::from_str(&body)
+            {
                 input += usage.prompt_tokens;
                 output += usage.completion_tokens;
             }

@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use castellan_core::{Ids, Tool};
-use castellan_store::Store;
+use castellan_store::LateStore;
 
 /// What the tools of this room stand on.
 #[derive(Clone)]

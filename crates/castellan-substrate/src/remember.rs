@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use castellan_core::tool::{CallContext, Effect, SessionView};
 use castellan_core::{Outcome, Tool, ToolSpec};
-use castellan_store::Store;
+use castellan_store::LateStore;
 use castellan_store::memories::{self, Kind, Memory, Place, Saved};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 
 use castellan_core::text::{one_line, shorten};
 use castellan_core::{ErrorCode, Outcome};
-use castellan_store::Store;
+use castellan_store::LateStore;
 use castellan_store::genome::Origin;
 use serde_json::json;
 

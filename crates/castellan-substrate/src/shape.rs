@@ -216,7 +216,8 @@ mod tests {
         assert!(check(&json!({"$schema": "https://example.com/meta"})).is_err());
         let old = json!({"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a/"});
         assert!(check(&old).is_err());
-        let data = json!({"default": {"id": "x"}, "$schema": "http://json-schema.org/draft-07/schema#"});
+        let data =
+            json!({"default": {"id": "x"}, "$schema": "http://json-schema.org/draft-07/schema#"});
         assert_eq!(check(&data), Ok(()));
         assert!(
             check(&json!({"properties": {"a": {"$id": "http://a/", "type": "null"}}})).is_err()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use castellan_core::tool::{CallContext, Effect};
 use castellan_core::{ErrorCode, Outcome, Tool, ToolSpec};
-use castellan_store::Store;
+use castellan_store::LateStore;
 use castellan_store::blackboard::{self, Slot, Writing, Written};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -117,6 +117,7 @@ impl From<castellan_runtime::Error> for CommandError {
             error @ (castellan_runtime::Error::NoBeginning(_)
             | castellan_runtime::Error::NothingToCompact(_)
             | castellan_runtime::Error::Stopped
+            | castellan_runtime::Error::Unanswerable(_)
             | castellan_runtime::Error::AlreadyDecided { .. }
             | castellan_runtime::Error::NotOffered { .. }) => Self::failed(error),
         }

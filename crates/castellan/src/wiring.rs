@@ -19,7 +19,9 @@ use castellan_runtime::meta::Looking;
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
 use castellan_runtime::{Engine, EngineParts, Limits, Parts, Price, TraceTo};
-use castellan_store::{LateStore, Settings as StoreSettings, Store, Synchronous as StoreSynchronous};
+use castellan_store::{
+    LateStore, Settings as StoreSettings, Store, Synchronous as StoreSynchronous,
+};
 use castellan_tools::Needs;
 use castellan_tools::bash::Background;
 use castellan_tools::file::Closed;

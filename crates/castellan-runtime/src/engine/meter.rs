@@ -109,7 +109,9 @@ fn bucket(took: Duration) -> usize {
     let high = micros.ilog2();
     let below = (micros >> (high - 2)) & 3;
     let position = u64::from(high - 2) * 4 + below;
-    usize::try_from(position).unwrap_or(BUCKETS).min(BUCKETS - 1)
+    usize::try_from(position)
+        .unwrap_or(BUCKETS)
+        .min(BUCKETS - 1)
 }
 
 /// The most that a time in this bucket is, in milliseconds.
@@ -145,8 +147,15 @@ mod tests {
             meter.ended(None, Duration::from_millis(millis));
         }
         let latency = meter.counts().latency_ms;
-        for (found, exact) in [(latency.p50, 50.0), (latency.p90, 90.0), (latency.p99, 99.0)] {
-            assert!(found >= exact && found <= exact * 1.25, "{found} for {exact}");
+        for (found, exact) in [
+            (latency.p50, 50.0),
+            (latency.p90, 90.0),
+            (latency.p99, 99.0),
+        ] {
+            assert!(
+                found >= exact && found <= exact * 1.25,
+                "{found} for {exact}"
+            );
         }
         assert_eq!(Meter::default().counts().latency_ms.p99, 0.0);
     }

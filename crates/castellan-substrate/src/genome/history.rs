@@ -3,7 +3,7 @@
 use castellan_core::event::MutationAction;
 use castellan_core::{Event, Timestamp};
 use castellan_store::genome::{self as stored, Decided, Document, Origin, Proposal};
-use castellan_store::{Error, Page, Result, LateStore, Tx};
+use castellan_store::{Error, LateStore, Page, Result, Tx};
 
 use super::Genome;
 use super::change;

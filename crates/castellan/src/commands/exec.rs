@@ -64,10 +64,7 @@ pub(crate) async fn run(world: &World, args: Exec) -> Result<(), CommandError> {
     }
     let stop = Arc::new(CancelSource::new());
     let mut signals = JoinSet::new();
-    signals.spawn(heed(
-        Signals::listen()?,
-        Arc::clone(&stop),
-    ));
+    signals.spawn(heed(Signals::listen()?, Arc::clone(&stop)));
     let turn = session.run(stop.token()).await.map_err(CommandError::from);
     let end = turn.and_then(|outcome| conclude(&session, outcome, &to_resume(&session, &args)));
     let ended = world.background.close(session.id()).await;

@@ -31,5 +31,10 @@ pub(crate) async fn run(world: &World, args: &Mcp) -> Result<(), CommandError> {
 pub(crate) fn server(world: &World, args: &Mcp) -> Result<Server, CommandError> {
     let provider = world.mcp(args)?;
     let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
-    Ok(Server::new(Arc::new(provider), clock, ids, Limits::default()))
+    Ok(Server::new(
+        Arc::new(provider),
+        clock,
+        ids,
+        Limits::default(),
+    ))
 }

@@ -18,7 +18,9 @@ pub(crate) struct McpConfig {
 
 impl Default for McpConfig {
     fn default() -> Self {
-        let profile = Profile::NAMES.first().map_or_else(String::new, ToString::to_string);
+        let profile = Profile::NAMES
+            .first()
+            .map_or_else(String::new, ToString::to_string);
         Self { profile }
     }
 }
