@@ -37,4 +37,5 @@ pub use gate::{Asked, Batch, Gate, Handled, Pending, Settings};
 pub use govern::Permission;
 pub use guards::Guards;
 pub use policy::Policy;
+pub use prepare::{Understood, understand};
 pub use recorder::Recorder;

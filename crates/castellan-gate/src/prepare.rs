@@ -6,7 +6,7 @@ use std::sync::Arc;
 use castellan_core::arguments::{fit, read};
 use castellan_core::caller::Surface;
 use castellan_core::id::GrantId;
-use castellan_core::message::IssuedCall;
+use castellan_core::message::{IssuedCall, RawCall};
 use castellan_core::outcome::{EffectStatus, Retry};
 use castellan_core::text::{counted, one_line, shorten};
 use castellan_core::tool::{Inspection, SessionView, right_shape};
@@ -71,6 +71,63 @@ pub(crate) fn conceal(
     issued
 }
 
+/// What a call means.
+pub struct Understood<'a> {
+    /// The tool.
+    pub tool: &'a Arc<dyn Tool>,
+    /// The arguments, as the tool takes them.
+    pub arguments: Map<String, Value>,
+    /// What was mended on the way.
+    pub repairs: Vec<String>,
+}
+
+impl std::fmt::Debug for Understood<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Understood")
+            .field("tool", &self.tool.spec().name)
+            .field("arguments", &self.arguments)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call means that was sent on `surface`, as far as that needs no look at the world.
+///
+/// # Errors
+/// The tool's name as far as it is known, and what whoever sent it is told.
+pub fn understand<'a>(
+    catalog: &'a Catalog,
+    surface: Surface,
+    raw: &RawCall,
+) -> Result<Understood<'a>, (String, Outcome)> {
+    let (tool, renamed) = catalog
+        .find(&raw.name, surface)
+        .map_err(|outcome| (raw.name.trim().to_owned(), outcome))?;
+    let spec = tool.spec();
+    let named = |outcome| (spec.name.clone(), outcome);
+    let mut repairs: Vec<String> = renamed.into_iter().collect();
+    if raw.from_text {
+        repairs.push("taken from the text of the answer".to_owned());
+    }
+    if !raw.complete {
+        return Err(named(cut_off(&raw.arguments)));
+    }
+    let arguments = read(&raw.arguments, spec.primary_key.as_deref()).and_then(|mut read| {
+        let fitted = fit(&mut read.object, &spec.parameters)?;
+        repairs.append(&mut read.repairs);
+        repairs.extend(fitted);
+        Ok(read.object)
+    });
+    let arguments = arguments.map_err(|problem| {
+        let what = format!("wrong arguments for {}: {problem}", spec.name);
+        named(Outcome::invalid(what, right_shape(spec)))
+    })?;
+    Ok(Understood {
+        tool,
+        arguments,
+        repairs,
+    })
+}
+
 /// Prepares one call.
 pub(crate) async fn prepare(
     (catalog, vault): (&Catalog, &Vault),
@@ -87,31 +144,12 @@ pub(crate) async fn prepare(
         params,
     };
     let unread = || format!("arguments: {} bytes", raw.arguments.len());
-    let (tool, renamed) = catalog
-        .find(&raw.name, surface)
-        .map_err(|outcome| refused(raw.name.trim(), outcome, unread()))?;
-    let spec = tool.spec();
-    let mut repairs: Vec<String> = renamed.into_iter().collect();
-    if raw.from_text {
-        repairs.push("taken from the text of the answer".to_owned());
-    }
-    if !raw.complete {
-        return Err(refused(&spec.name, cut_off(&raw.arguments), unread()));
-    }
-    let arguments = read(&raw.arguments, spec.primary_key.as_deref()).and_then(|mut read| {
-        let fitted = fit(&mut read.object, &spec.parameters)?;
-        repairs.append(&mut read.repairs);
-        repairs.extend(fitted);
-        Ok(read.object)
-    });
-    let arguments = arguments.map_err(|problem| {
-        let what = format!("wrong arguments for {}: {problem}", spec.name);
-        refused(
-            &spec.name,
-            Outcome::invalid(what, right_shape(spec)),
-            unread(),
-        )
-    })?;
+    let Understood {
+        tool,
+        arguments,
+        repairs,
+    } = understand(catalog, surface, raw)
+        .map_err(|(name, outcome)| refused(&name, outcome, unread()))?;
     take(vault, tool, call_id, (arguments, repairs), view).await
 }
 

@@ -1,7 +1,8 @@
 //! What the owner of a command and its helper say to each other.
 //!
 //! Owner to helper, on the helper's stdin: a length (4 bytes, little endian), a [`Job`] as JSON,
-//! then single control bytes. The end of that stream means that the owner is gone.
+//! then control bytes, of which [`INPUT`] is followed by a length and that many bytes. The end of
+//! that stream means that the owner is gone.
 //!
 //! Helper to owner, on its stdout: frames of a kind (1 byte), a length (4 bytes, little endian) and
 //! that many bytes. The last frame is the report.
@@ -14,6 +15,16 @@ use crate::sandbox::SandboxPolicy;
 
 /// Control byte: end everything now, politely first.
 pub(crate) const CANCEL: u8 = b'c';
+
+/// Control byte: more for the command to read, as a length (4 bytes, little endian) and that many
+/// bytes.
+pub(crate) const INPUT: u8 = b'i';
+
+/// Control byte: there is nothing more for the command to read.
+pub(crate) const INPUT_END: u8 = b'e';
+
+/// The most bytes that wait for a command to read them. One that leaves more unread gets no more.
+pub(crate) const INPUT_LIMIT: usize = 16 * 1024 * 1024;
 
 /// The longest job accepted. Linux itself takes a few MiB of arguments and environment.
 pub(crate) const JOB_LIMIT: usize = 16 * 1024 * 1024;
@@ -78,6 +89,9 @@ pub(crate) struct Job {
     /// What the command reads; nothing where it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) input: Option<String>,
+    /// Whether more to read may follow by [`INPUT`], until [`INPUT_END`].
+    #[serde(default)]
+    pub(crate) fed: bool,
     pub(crate) timeout_ms: u64,
     /// Time between the polite and the final signal after a timeout.
     pub(crate) term_grace_ms: u64,

@@ -17,8 +17,9 @@ use castellan_core::Cancel;
 use futures::future::{Fuse, FutureExt as _};
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +28,8 @@ use crate::error::Error;
 use crate::helper::HELPER_ARG;
 use crate::procfs::Process;
 use crate::protocol::{
-    CANCEL, Ended, FRAME_LIMIT, Folder, Frame, HEADER, JOB_LIMIT, Job, Refused, Report, Survivor,
+    CANCEL, Ended, FRAME_LIMIT, Folder, Frame, HEADER, INPUT, INPUT_END, JOB_LIMIT, Job, Refused,
+    Report, Survivor,
 };
 use crate::sandbox::{Sandbox, SandboxPolicy};
 
@@ -247,14 +249,41 @@ impl Shell {
         &self,
         job: ShellJob,
         on_start: impl FnOnce(),
+        sink: impl FnMut(Stream, &[u8]),
+        cancel: Cancel,
+    ) -> Result<ShellReport, Error> {
+        self.supervise((job, None), on_start, sink, cancel).await
+    }
+
+    /// Runs a command that is given more to read while it runs: its `input` first, then whatever
+    /// `feed` brings, until its sender is gone. A command that leaves more than 16 MiB of that unread
+    /// is given nothing more.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_fed(
+        &self,
+        job: ShellJob,
+        feed: Receiver<Vec<u8>>,
+        sink: impl FnMut(Stream, &[u8]),
+        cancel: Cancel,
+    ) -> Result<ShellReport, Error> {
+        self.supervise((job, Some(feed)), || {}, sink, cancel).await
+    }
+
+    async fn supervise(
+        &self,
+        (job, feed): (ShellJob, Option<Receiver<Vec<u8>>>),
+        on_start: impl FnOnce(),
         mut sink: impl FnMut(Stream, &[u8]),
         cancel: Cancel,
     ) -> Result<ShellReport, Error> {
         let begun = Instant::now();
-        let message = message(&job)?;
+        let message = message(&job, feed.is_some())?;
         let mut watch = Watch {
             cancel: cancel.fuse(),
             cancelled: false,
+            feed,
             until: begun + job.timeout.min(LONGEST) + job.term_grace.min(LONGEST) + OVERDUE,
             grace: OVERDUE,
         };
@@ -326,6 +355,7 @@ impl Shell {
             }),
             frames,
             buffer: BytesMut::with_capacity(READ),
+            outgoing: BytesMut::new(),
             abandoned: self.abandoned.clone(),
             runtime: Handle::current(),
         })
@@ -336,6 +366,8 @@ impl Shell {
 struct Watch {
     cancel: Fuse<Cancel>,
     cancelled: bool,
+    /// What the command is given to read meanwhile.
+    feed: Option<Receiver<Vec<u8>>>,
     /// The helper must have spoken by then.
     until: Instant,
     /// What it gets once more with every sign of life.
@@ -369,6 +401,8 @@ struct Running {
     held: Option<Held>,
     frames: Option<ChildStdout>,
     buffer: BytesMut,
+    /// What is still to be said to the helper.
+    outgoing: BytesMut,
     abandoned: TaskTracker,
     runtime: Handle,
 }
@@ -401,7 +435,7 @@ impl Running {
         }
     }
 
-    /// The next frame. Passes a cancel on when it comes.
+    /// The next frame. Passes a cancel on when it comes, and what the command is to read.
     async fn frame(&mut self, watch: &mut Watch) -> Next {
         loop {
             match take_frame(&mut self.buffer) {
@@ -413,7 +447,10 @@ impl Running {
                 return Next::End;
             };
             self.buffer.reserve(READ);
-            // Reading into a buffer loses nothing when another branch wins.
+            let held = self.held.as_mut();
+            let input = held.and_then(|held| held.child.stdin.as_mut());
+            let idle = self.outgoing.is_empty();
+            // Reading into a buffer and writing once lose nothing when another branch wins.
             tokio::select! {
                 // In this order: endless output must not delay a cancel, and a helper that has
                 // spoken is not overdue, however long the sink took.
@@ -422,8 +459,12 @@ impl Running {
                     watch.cancelled = true;
                     watch.grace = CANCEL_OVERDUE;
                     watch.until = Instant::now() + CANCEL_OVERDUE;
-                    // A helper that cannot be told has ended, which the next read says.
-                    drop(self.tell(&[CANCEL]).await);
+                    self.outgoing.extend_from_slice(&[CANCEL]);
+                },
+                // A helper that cannot be told has ended, which the next read says.
+                sent = send(input, &self.outgoing) => match sent {
+                    Ok(length) => self.outgoing.advance(length),
+                    Err(_) => self.outgoing.clear(),
                 },
                 read = frames.read_buf(&mut self.buffer) => match read {
                     Ok(length) if length > 0 => {
@@ -432,8 +473,25 @@ impl Running {
                     }
                     Ok(_) | Err(_) => return Next::End,
                 },
+                more = more(&mut watch.feed), if idle => self.feed(more, watch),
                 () = sleep_until(watch.until) => return Next::Overdue,
             }
+        }
+    }
+
+    /// Takes what the command is to read next, or word that there is nothing more.
+    fn feed(&mut self, more: Option<Vec<u8>>, watch: &mut Watch) {
+        let Some(more) = more else {
+            watch.feed = None;
+            self.outgoing.extend_from_slice(&[INPUT_END]);
+            return;
+        };
+        // In pieces: each is kept whole by the helper until the command reads it.
+        for piece in more.chunks(READ) {
+            let length = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            self.outgoing.extend_from_slice(&[INPUT]);
+            self.outgoing.extend_from_slice(&length.to_le_bytes());
+            self.outgoing.extend_from_slice(piece);
         }
     }
 
@@ -487,6 +545,22 @@ impl Held {
     }
 }
 
+/// Writes some of what is to be said, if there is anything.
+async fn send(input: Option<&mut ChildStdin>, outgoing: &[u8]) -> io::Result<usize> {
+    match input {
+        Some(input) if !outgoing.is_empty() => input.write(outgoing).await,
+        _ => std::future::pending().await,
+    }
+}
+
+/// The next piece to read for the command; never resolves where there is no feed.
+async fn more(feed: &mut Option<Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+    match feed {
+        Some(feed) => feed.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A helper that ended without a report.
 struct Lost {
     reason: String,
@@ -512,7 +586,7 @@ impl Lost {
 }
 
 /// The job as the helper reads it: its length, then JSON.
-fn message(job: &ShellJob) -> Result<Vec<u8>, Error> {
+fn message(job: &ShellJob, fed: bool) -> Result<Vec<u8>, Error> {
     let milliseconds = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let text = serde_json::to_vec(&Job {
         program: job.program.clone(),
@@ -520,6 +594,7 @@ fn message(job: &ShellJob) -> Result<Vec<u8>, Error> {
         cwd: job.cwd.clone(),
         env: job.env.clone(),
         input: job.input.clone(),
+        fed,
         timeout_ms: milliseconds(job.timeout.min(LONGEST)),
         term_grace_ms: milliseconds(job.term_grace.min(LONGEST)),
         sandbox: job.sandbox.clone(),

@@ -117,6 +117,12 @@ impl Connection {
         self.id
     }
 
+    /// The folder it works in.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     fn view(&self) -> SessionView {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         SessionView {
@@ -239,7 +245,29 @@ impl Engine {
     /// # Errors
     /// [`Error::Gate`] where it can't be written.
     pub async fn tell(&self, connection: &Connection, events: Vec<Event>) -> Result<(), Error> {
-        let page = self.ledger.page(connection.id, None);
+        self.told(connection, events, None).await
+    }
+
+    /// The same, with somebody who sees the events once they are on record.
+    ///
+    /// # Errors
+    /// As [`tell`](Self::tell).
+    pub async fn tell_to(
+        &self,
+        connection: &Connection,
+        events: Vec<Event>,
+        watcher: Arc<dyn Watcher>,
+    ) -> Result<(), Error> {
+        self.told(connection, events, Some(watcher)).await
+    }
+
+    async fn told(
+        &self,
+        connection: &Connection,
+        events: Vec<Event>,
+        watcher: Option<Arc<dyn Watcher>>,
+    ) -> Result<(), Error> {
+        let page = self.ledger.page(connection.id, watcher);
         for event in events {
             page.note(event);
         }

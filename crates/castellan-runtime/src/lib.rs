@@ -12,11 +12,13 @@
 
 pub mod catalog;
 pub mod engine;
+pub mod episode;
 pub mod error;
 pub mod live;
 pub mod mcp;
 pub mod meta;
 pub mod principals;
+pub mod replay;
 pub mod resources;
 pub mod session;
 pub mod snapshot;

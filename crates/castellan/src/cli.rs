@@ -104,7 +104,13 @@ pub(crate) enum Command {
     /// beside it. Without --client it looks which clients there are, and asks; where nobody can be
     /// asked, it prints the commands.
     Init(Init),
-    /// Read traces
+    /// Run an episode: a plugin works towards a goal, unattended
+    ///
+    /// In each step the plugin is shown what its last calls came to, and names the next ones. They
+    /// pass the gate like every call; what would need a person is denied. Exit codes: 0 the goal was
+    /// reached, 1 it was not, 2 wrong usage, 3 the plugin failed.
+    Run(Run),
+    /// Read traces, or do again what they tell
     #[command(subcommand)]
     Trace(Trace),
     /// Read the audit chain, or prove that it is whole
@@ -183,6 +189,57 @@ pub(crate) struct Init {
     pub(crate) replace: bool,
 }
 
+/// What an episode is to do, and what acts in it.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// What is to be reached
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) goal: String,
+    /// What acts: gridworld (a colony that looks for food), session (a model), or the path of a
+    /// program that answers observations with calls, both as lines of JSON
+    #[arg(long, value_name = "NAME|PATH", default_value = "session")]
+    pub(crate) plugin: String,
+    /// Make the calls that the plugin names; without it, naming any is a failure
+    #[arg(long)]
+    pub(crate) mcp: bool,
+    /// After so many steps it is over
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_steps: u64,
+    /// What ids, the time and chances come from: the same seed gives the same trace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// The file it is traced in, which must not hold anything [default: one in the data folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Whether its zones begin empty and end with it, or are those of everybody; with shared ones
+    /// time and ids are real, and the seed decides chances only
+    #[arg(long, value_enum, default_value_t = Zones::Own)]
+    pub(crate) zones: Zones,
+    /// Set something of the plugin; may be repeated. gridworld: agents, width, height, food, walls,
+    /// deposits=off
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// How many seconds a program may take to answer
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) step_timeout: u64,
+    /// Print every event as a line of JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The working folder [default: the current one]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Zones {
+    /// Empty ones that end with the episode
+    Own,
+    /// Those of the data folder
+    Shared,
+}
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelArgs {
     /// A model's name in the configuration; with --base-url, or where none is configured, its name
@@ -252,6 +309,13 @@ pub(crate) enum Trace {
     Show(TraceFile),
     /// Count calls, tokens and time
     Stats(TraceFile),
+    /// Do again offline what a trace of a session or an episode tells, and say where it comes to
+    /// something else
+    ///
+    /// What models and people said is taken from the trace, and so are the results of a session's
+    /// calls; what an episode calls in its own zones is called again. No model is asked, no program
+    /// started. Exit codes: 0 it agrees, 1 it diverges, 2 the trace can't be replayed.
+    Replay(TraceFile),
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,8 @@ pub(crate) mod export;
 pub(crate) mod grants;
 pub(crate) mod init;
 pub(crate) mod mcp;
+pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod sessions;
 pub(crate) mod tools;
 pub(crate) mod trace;

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Usage,
     /// A call needs a person and none can be asked. Exit code 3.
     Approval,
+    /// The plugin of an episode failed. Exit code 3.
+    Plugin,
     /// Whoever read its output has gone away, which is not worth a word. Exit code 141, as of
     /// programs that end by SIGPIPE.
     NoReader,
@@ -43,7 +45,7 @@ impl Kind {
         match self {
             Self::Failed => 1,
             Self::Usage => 2,
-            Self::Approval => 3,
+            Self::Approval | Self::Plugin => 3,
             Self::NoReader => 141,
             Self::Signal(EndedBy::Terminate) => 143,
             Self::Signal(EndedBy::Hangup) => 129,

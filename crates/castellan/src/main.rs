@@ -12,6 +12,7 @@ mod model;
 mod output;
 mod repl;
 mod signals;
+mod stage;
 mod wiring;
 mod words;
 mod worker;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     };
     let model = match &cli.command {
         Some(Command::Exec(args)) => &args.model,
+        Some(Command::Run(args)) => &args.model,
         _ => &cli.repl.model,
     };
     if let Some(key) = &model.api_key
@@ -105,7 +107,10 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
         return commands::doctor::run(environment, home).await;
     }
     let world = Arc::new(World::build(environment, home)?);
-    if matches!(cli.command, None | Some(Command::Exec(_))) {
+    if matches!(
+        cli.command,
+        None | Some(Command::Exec(_) | Command::Run(_))
+    ) {
         // Before anything is looked for that only a session needs.
         world.guards()?;
     }
@@ -125,6 +130,8 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
             let file = commands::trace::find(&world, &args.trace).await?;
             commands::trace::stats(&file, args.json)
         }
+        Command::Trace(Trace::Replay(args)) => commands::replay::run(&world, &args).await,
+        Command::Run(args) => with_children(&world, commands::run::run(&world, args)).await,
         Command::Mcp(args) => with_children(&world, commands::mcp::run(&world, &args)).await,
         Command::Audit(args) => commands::audit::run(&world, &args).await,
         Command::Grants(args) => commands::grants::run(&world, &args).await,

@@ -8,18 +8,23 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{read, write};
 
-use crate::protocol::{CANCEL, Frame, JOB_LIMIT, Job, Report};
+use crate::protocol::{CANCEL, Frame, INPUT, INPUT_END, INPUT_LIMIT, JOB_LIMIT, Job, Report};
 
 /// Unsent bytes past which no more of the command's output is read.
 const BACKLOG: usize = 256 * 1024;
 
+/// Bytes taken from the owner at a time.
+const HEARD: usize = 16 * 1024;
+
 /// What the owner asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing new.
-    Nothing,
     /// End the command.
     Cancel,
+    /// Give the command this to read.
+    Input(Vec<u8>),
+    /// There is nothing more for it to read.
+    InputEnd,
     /// The owner is gone.
     Gone,
 }
@@ -33,6 +38,8 @@ pub(super) struct Link {
     out: Vec<u8>,
     /// How much of `out` has been sent.
     sent: usize,
+    /// The beginning of a wish that has not come whole.
+    heard: Vec<u8>,
 }
 
 impl Link {
@@ -42,6 +49,7 @@ impl Link {
             output: io::stdout(),
             out: Vec::new(),
             sent: 0,
+            heard: Vec::new(),
         };
         set_nonblocking(link.output.as_fd())?;
         Ok(link)
@@ -84,14 +92,17 @@ impl Link {
     }
 
     /// Reads what the owner asks for; to be called when the input is readable.
-    pub(super) fn wish(&self) -> Wish {
-        let mut bytes = [0; 16];
+    pub(super) fn wishes(&mut self) -> Vec<Wish> {
+        let mut bytes = [0; HEARD];
         match read(self.input.as_fd(), &mut bytes) {
-            Ok(0) => Wish::Gone,
-            Ok(length) if bytes.iter().take(length).any(|byte| *byte == CANCEL) => Wish::Cancel,
-            Ok(_) | Err(Errno::EINTR | Errno::EAGAIN) => Wish::Nothing,
-            Err(_) => Wish::Gone,
+            Ok(0) => return vec![Wish::Gone],
+            Ok(length) => self
+                .heard
+                .extend_from_slice(bytes.get(..length).unwrap_or_default()),
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(_) => return vec![Wish::Gone],
         }
+        take_wishes(&mut self.heard)
     }
 
     /// The backlog, to append frames to.
@@ -154,11 +165,49 @@ impl Link {
                 Err(error) => return Err(error.into()),
             }
             let spoke = fds.last().is_some_and(|input| input.any().unwrap_or(true));
-            if spoke && self.wish() == Wish::Gone {
+            if spoke && self.wishes().contains(&Wish::Gone) {
                 return Ok(());
             }
         }
     }
+}
+
+/// Takes the whole wishes off the bytes that were heard.
+fn take_wishes(heard: &mut Vec<u8>) -> Vec<Wish> {
+    let mut wishes = Vec::new();
+    let mut rest = heard.as_slice();
+    while let Some((&kind, after)) = rest.split_first() {
+        rest = match kind {
+            CANCEL => {
+                wishes.push(Wish::Cancel);
+                after
+            }
+            INPUT_END => {
+                wishes.push(Wish::InputEnd);
+                after
+            }
+            INPUT => {
+                let Some((length, content)) = after.split_first_chunk::<4>() else {
+                    break;
+                };
+                let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+                if length > INPUT_LIMIT {
+                    // Not what our owner sends: whatever it is, the command ends.
+                    wishes.push(Wish::Gone);
+                    break;
+                }
+                let Some((text, after)) = content.split_at_checked(length) else {
+                    break;
+                };
+                wishes.push(Wish::Input(text.to_vec()));
+                after
+            }
+            _ => after,
+        };
+    }
+    let used = heard.len() - rest.len();
+    heard.drain(..used);
+    wishes
 }
 
 /// Makes reads or writes of a pipe end return at once.
@@ -166,4 +215,36 @@ pub(super) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_understood_wherever_they_are_cut() {
+        let mut sent = vec![INPUT, 3, 0, 0, 0, b'c', b'e', b'i', CANCEL, INPUT, 0, 0, 0, 0];
+        sent.push(INPUT_END);
+        let whole = [
+            Wish::Input(b"cei".to_vec()),
+            Wish::Cancel,
+            Wish::Input(Vec::new()),
+            Wish::InputEnd,
+        ];
+        for cut in 0..=sent.len() {
+            let (first, second) = sent.split_at(cut);
+            let mut heard = first.to_vec();
+            let mut wishes = take_wishes(&mut heard);
+            heard.extend_from_slice(second);
+            wishes.extend(take_wishes(&mut heard));
+            assert_eq!(wishes, whole, "cut at {cut}");
+            assert!(heard.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_input_past_every_bound_is_no_wish_of_ours() {
+        let mut heard = vec![INPUT, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(take_wishes(&mut heard), [Wish::Gone]);
+    }
 }

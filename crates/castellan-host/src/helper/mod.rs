@@ -123,6 +123,7 @@ impl Streams {
     const fn of(job: &Job) -> Self {
         match job.input {
             Some(_) => Self::Fed,
+            None if job.fed => Self::Fed,
             None => Self::Piped,
         }
     }

@@ -19,7 +19,7 @@ use super::enclosed::{Inside, complaint};
 use super::family::{Family, Fate};
 use super::follow::Follower;
 use super::link::{Link, Wish, set_nonblocking};
-use crate::protocol::{Folder, Frame, Job, Refused, Report, Word};
+use crate::protocol::{Folder, Frame, INPUT_LIMIT, Job, Refused, Report, Word};
 use crate::system::SystemClock;
 
 /// How long processes left behind may go on by themselves: enough for the `tee` of a process
@@ -93,6 +93,8 @@ struct Input {
     text: Vec<u8>,
     /// How much of it has been written.
     given: usize,
+    /// Whether more may come.
+    open: bool,
 }
 
 impl Input {
@@ -100,7 +102,9 @@ impl Input {
     fn give(&mut self) -> bool {
         loop {
             let Some(rest) = self.text.get(self.given..).filter(|rest| !rest.is_empty()) else {
-                return false;
+                self.text.clear();
+                self.given = 0;
+                return self.open;
             };
             match write(self.pipe.as_fd(), rest) {
                 Ok(length) => self.given += length,
@@ -110,6 +114,19 @@ impl Input {
                 Err(_) => return false,
             }
         }
+    }
+
+    /// Whether something waits to be written.
+    const fn is_waiting(&self) -> bool {
+        self.given < self.text.len()
+    }
+
+    /// Takes more to write; false where the command has left too much unread.
+    fn take(&mut self, more: &[u8]) -> bool {
+        self.text.drain(..self.given);
+        self.given = 0;
+        self.text.extend_from_slice(more);
+        self.text.len() <= INPUT_LIMIT
     }
 }
 
@@ -174,6 +191,7 @@ impl Supervisor {
             pipe: pipe.into(),
             text: job.input.clone().unwrap_or_default().into_bytes(),
             given: 0,
+            open: job.fed,
         });
         if let Some(input) = &input {
             set_nonblocking(input.pipe.as_fd())?;
@@ -425,7 +443,7 @@ impl Supervisor {
                     .map(|one| PollFd::new(one.pipe.as_fd(), PollFlags::POLLIN)),
             );
         }
-        if let Some(input) = &self.input {
+        if let Some(input) = self.input.as_ref().filter(|input| input.is_waiting()) {
             fds.push(PollFd::new(input.pipe.as_fd(), PollFlags::POLLOUT));
         }
         match poll(&mut fds, timeout) {
@@ -443,17 +461,33 @@ impl Supervisor {
         }
         self.hear();
         if spoken {
-            match self.link.wish() {
-                Wish::Nothing => {}
-                Wish::Cancel => self.cancel(),
-                Wish::Gone => self.lose_owner(),
-            }
+            self.obey();
         }
         // With nothing to send, the only event of the output is that nobody reads it any more.
         if closed && self.link.backlog() == 0 {
             self.lose_owner();
         }
         Ok(())
+    }
+
+    /// Does what the owner asks for.
+    fn obey(&mut self) {
+        for wish in self.link.wishes() {
+            match wish {
+                Wish::Cancel => self.cancel(),
+                Wish::Gone => self.lose_owner(),
+                Wish::Input(more) => {
+                    if self.input.as_mut().is_some_and(|input| !input.take(&more)) {
+                        self.input = None;
+                    }
+                }
+                Wish::InputEnd => {
+                    if let Some(input) = &mut self.input {
+                        input.open = false;
+                    }
+                }
+            }
+        }
     }
 
     /// How long the loop may sleep.

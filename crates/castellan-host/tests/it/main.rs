@@ -16,6 +16,8 @@ mod kept;
 #[cfg(test)]
 mod owner;
 #[cfg(test)]
+mod partner;
+#[cfg(test)]
 mod sandbox;
 #[cfg(test)]
 mod shell;

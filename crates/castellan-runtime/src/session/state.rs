@@ -534,6 +534,12 @@ impl State {
         }
     }
 
+    /// Whether the model has made this call.
+    #[must_use]
+    pub fn has_call(&self, id: CallId) -> bool {
+        self.calls.contains_key(&id)
+    }
+
     /// The words of the model's last answer.
     #[must_use]
     pub fn last_answer(&self) -> &str {

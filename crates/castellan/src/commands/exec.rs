@@ -113,7 +113,7 @@ const LEFT_AT_ONCE: i32 = 130;
 
 /// Stops the turn at the first request to stop, and leaves at the second one, whatever keeps us.
 /// Commands end with this process: each hangs on a lifeline that it holds.
-async fn heed(mut signals: Signals, stop: Arc<CancelSource>) {
+pub(crate) async fn heed(mut signals: Signals, stop: Arc<CancelSource>) {
     signals.next().await;
     stop.cancel();
     signals.next().await;

@@ -15,11 +15,16 @@ use crate::error::CommandError;
 use crate::output::{counted, line, note, out, table, word};
 use crate::wiring::World;
 
-/// The file that `name` means: a path, a session's id, or the beginning of one.
+/// The file that `name` means: a path, what an episode's trace is called, a session's id, or the
+/// beginning of one.
 pub(crate) async fn find(world: &World, name: &str) -> Result<PathBuf, CommandError> {
     let as_path = PathBuf::from(name);
     if as_path.is_file() {
         return Ok(as_path);
+    }
+    let episode = world.home.traces().join(format!("{name}.jsonl"));
+    if name.starts_with("ep_") && !name.contains('/') && episode.is_file() {
+        return Ok(episode);
     }
     let store = world.stored()?.ok_or_else(|| nothing_stored(name))?;
     let id = resolve(&store, name).await?;

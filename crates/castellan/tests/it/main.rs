@@ -10,6 +10,7 @@ mod bad_input;
 mod catalog;
 mod crash;
 mod decisions;
+mod episode;
 mod exec;
 mod export;
 mod folder;

@@ -1,0 +1,482 @@
+//! A recorded episode is run again from its settings, and the two traces are compared.
+//!
+//! A gridworld acts again by itself. A model is not asked again: the turn machine is given the
+//! recorded answers. A program is not started again, whatever the record says its path is: what it
+//! wanted is taken from the record, and only what its calls come to is done anew.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use castellan_core::model::ModelInfo;
+use castellan_core::text::{one_line, shorten};
+use castellan_core::{
+    Cancel, CancelSource, ErrorCode, Event, Model, ModelError, ModelEvent, ModelReply,
+    ModelRequest, Recorded,
+};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{BoxStream, StreamExt as _};
+use serde_json::Value;
+
+use super::{Line, Verdict};
+use crate::episode::gridworld::{Gridworld, Settings};
+use crate::episode::plugin::{Access, Act, Plugin, ToolUse, Trouble};
+use crate::episode::run::{Onlooker, Plan, STOPPED, Standing, Watch, run};
+use crate::episode::stage::Stage;
+use crate::episode::turn::{Turn, UNASKED};
+use crate::error::Error;
+use crate::session::Watcher;
+use crate::session::step::Limits;
+
+/// How much of a value that differs is shown, in characters.
+const SHOWN: usize = 160;
+
+/// An episode that is on record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Episode {
+    path: PathBuf,
+    plan: Plan,
+    plugin: String,
+    settings: Value,
+    events: Vec<Recorded>,
+    /// The line of the last observation: up to there everything is the episode's own doing.
+    observed: usize,
+    /// How it ended; `None` where the record has no end.
+    end: Option<End>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct End {
+    reached: bool,
+    steps: u64,
+    reason: String,
+}
+
+impl Episode {
+    pub(super) fn of(path: &Path, lines: Vec<Line>) -> Result<Self, String> {
+        let numbered = lines.iter().filter_map(|line| Some((line.number, line.event.as_ref()?)));
+        let observed = numbered
+            .filter(|(_, recorded)| matches!(recorded.event, Event::Observation { .. }))
+            .map(|(number, _)| number)
+            .last()
+            .unwrap_or(1);
+        let events: Vec<Recorded> = lines.into_iter().filter_map(|line| line.event).collect();
+        let (plan, plugin, settings) = events
+            .first()
+            .and_then(|first| begun(&first.event))
+            .ok_or("its episode_start lacks what is needed to run it again")?;
+        if plan.zones != "own" {
+            return Err(format!(
+                "{} is of an episode in zones that others use as well: what it found in them \
+                 can't be found again",
+                path.display()
+            ));
+        }
+        let end = events.iter().rev().find_map(|recorded| match &recorded.event {
+            Event::EpisodeEnd {
+                reached,
+                steps,
+                reason,
+            } => Some(End {
+                reached: *reached,
+                steps: *steps,
+                reason: reason.clone(),
+            }),
+            _ => None,
+        });
+        Ok(Self {
+            path: path.to_owned(),
+            plan,
+            plugin,
+            settings,
+            events,
+            observed,
+            end,
+        })
+    }
+
+    /// What it was to do.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What acts when it is run again.
+    fn actor(&self) -> Result<Box<dyn Plugin>, String> {
+        match self.plugin.as_str() {
+            "gridworld" => {
+                let settings = self.settings.as_object().cloned().unwrap_or_default();
+                Ok(Box::new(Gridworld::new(Settings::read(&settings)?)?))
+            }
+            "session" => {
+                let number = |key| self.settings.get(key).and_then(Value::as_u64);
+                let max_turns = number("max_turns").and_then(|turns| u32::try_from(turns).ok());
+                let limits = Limits {
+                    max_turns: max_turns.unwrap_or(u32::MAX),
+                    turn_tokens: number("max_turn_tokens"),
+                    session_tokens: number("max_session_tokens"),
+                };
+                Ok(Box::new(Turn::new(Arc::new(Answers::of(self)), limits)))
+            }
+            _ => Ok(Box::new(Acts::of(self))),
+        }
+    }
+
+    /// Whether it ran to an end of its own, which must come again.
+    fn is_whole(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.reason != STOPPED)
+    }
+
+    /// Runs it again on a stage with a fresh trace in the file `again`, and compares. The stage must
+    /// have the time of the plan's seed.
+    ///
+    /// # Errors
+    /// [`Error`] where what happens can't be recorded.
+    pub async fn replay(&self, stage: &Stage, again: &Path, cancel: Cancel) -> Result<Verdict, Error> {
+        let plugin = match self.actor() {
+            Ok(plugin) => plugin,
+            Err(what) => return Ok(Verdict::Diverges { line: 1, what }),
+        };
+        let stop = CancelSource::new();
+        let token = stop.token();
+        let last = match &self.end {
+            Some(end) if end.reason == STOPPED => end.steps,
+            Some(_) => u64::MAX,
+            None => self.steps(),
+        };
+        let watch = Watch {
+            events: Arc::new(Nobody),
+            steps: Arc::new(StopAt { last, stop }),
+        };
+        let running = run(stage, &self.plan, plugin, watch, token);
+        match futures::future::select(Box::pin(running), cancel).await {
+            futures::future::Either::Left((ended, _)) => ended.map(drop)?,
+            futures::future::Either::Right(_) => return Err(Error::Stopped),
+        }
+        Ok(self.compare(again))
+    }
+
+    fn steps(&self) -> u64 {
+        let observations = self.events.iter().filter_map(|one| match one.event {
+            Event::Observation { step, .. } => Some(step),
+            _ => None,
+        });
+        observations.last().unwrap_or(0)
+    }
+
+    fn compare(&self, again: &Path) -> Verdict {
+        let compared = texts(&self.path).and_then(|old| Ok((old, texts(again)?)));
+        let (mut old, mut new) = match compared {
+            Ok(both) => both,
+            Err(error) => {
+                return Verdict::Diverges {
+                    line: 1,
+                    what: format!("the traces can't be compared: {error}"),
+                };
+            }
+        };
+        let mut number = 0;
+        loop {
+            let (recorded, came) = (old.next(), new.next());
+            if recorded.is_none() && came.is_none() {
+                return Verdict::Agrees {
+                    lines: number,
+                    note: String::new(),
+                };
+            }
+            number += 1;
+            if recorded == came {
+                continue;
+            }
+            if number > self.observed && !self.is_whole() {
+                let how = if self.end.is_some() {
+                    "it was stopped there from outside"
+                } else {
+                    "the record has no end"
+                };
+                return Verdict::Agrees {
+                    lines: number - 1,
+                    note: how.to_owned(),
+                };
+            }
+            return Verdict::Diverges {
+                line: number,
+                what: difference(recorded.as_deref(), came.as_deref()),
+            };
+        }
+    }
+}
+
+/// The plan of an episode, its plugin and the plugin's settings.
+fn begun(event: &Event) -> Option<(Plan, String, Value)> {
+    let Event::EpisodeStart {
+        goal,
+        plugin,
+        seed,
+        version,
+        settings,
+    } = event
+    else {
+        return None;
+    };
+    let plan = Plan {
+        goal: goal.clone(),
+        mcp: settings.get("mcp")?.as_bool()?,
+        max_steps: settings.get("max_steps")?.as_u64()?,
+        seed: *seed,
+        zones: settings.get("zones")?.as_str()?.to_owned(),
+        version: version.clone(),
+    };
+    Some((plan, plugin.clone(), settings.get("plugin")?.clone()))
+}
+
+fn texts(path: &Path) -> std::io::Result<impl Iterator<Item = Vec<u8>> + use<>> {
+    let lines = BufReader::new(File::open(path)?).split(b'\n');
+    // A line that can't be read differs from every other.
+    Ok(lines.map(|line| line.unwrap_or_default()))
+}
+
+/// What is different between two lines, in a sentence.
+fn difference(recorded: Option<&[u8]>, came: Option<&[u8]>) -> String {
+    let shown = |text: &[u8]| one_line(&shorten(&String::from_utf8_lossy(text), SHOWN));
+    let (recorded, came) = match (recorded, came) {
+        (Some(recorded), Some(came)) => (recorded, came),
+        (Some(recorded), None) => {
+            return format!("recorded is {}; now it ends before that", shown(recorded));
+        }
+        (None, Some(came)) => return format!("the record ends here; now comes {}", shown(came)),
+        (None, None) => return String::new(),
+    };
+    let read = |text| serde_json::from_slice::<Value>(text).ok();
+    let (Some(old), Some(new)) = (read(recorded), read(came)) else {
+        return format!("recorded is {}; now comes {}", shown(recorded), shown(came));
+    };
+    let kind = |value: &Value| value.get("kind").and_then(Value::as_str).map(str::to_owned);
+    if kind(&old) != kind(&new) {
+        return format!("recorded is {}; now comes {}", shown(recorded), shown(came));
+    }
+    let kind = kind(&old).unwrap_or_default();
+    match first_difference(&old, &new, String::new()) {
+        Some((place, old, new)) => format!(
+            "{kind}: at {place} recorded is {}; now comes {}",
+            shown(old.as_bytes()),
+            shown(new.as_bytes())
+        ),
+        None => format!("{kind}: it is written otherwise, and says the same"),
+    }
+}
+
+/// The first place where two values differ, and what they have there.
+fn first_difference(old: &Value, new: &Value, place: String) -> Option<(String, String, String)> {
+    let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let added = new.keys().filter(|key| !old.contains_key(*key));
+            old.keys().chain(added).find_map(|key| {
+                let place = format!("{place}/{key}");
+                match (old.get(key), new.get(key)) {
+                    (Some(old), Some(new)) => first_difference(old, new, place),
+                    (old, new) => Some((place, text(old), text(new))),
+                }
+            })
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            (0..old.len().max(new.len())).find_map(|index| {
+                let place = format!("{place}/{index}");
+                match (old.get(index), new.get(index)) {
+                    (Some(old), Some(new)) => first_difference(old, new, place),
+                    (old, new) => Some((place, text(old), text(new))),
+                }
+            })
+        }
+        (old, new) if old == new => None,
+        (old, new) => Some((place, text(Some(old)), text(Some(new)))),
+    }
+}
+
+/// Sees events that are read later.
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn see(&self, _event: &Recorded) {}
+}
+
+/// Stops an episode after the step that is the last on record.
+struct StopAt {
+    last: u64,
+    stop: CancelSource,
+}
+
+impl Onlooker for StopAt {
+    fn step(&self, standing: &Standing<'_>) {
+        if standing.step >= self.last {
+            self.stop.cancel();
+        }
+    }
+}
+
+/// A model that answers what is on record.
+struct Answers {
+    info: ModelInfo,
+    left: Mutex<VecDeque<ModelReply>>,
+    /// What is said where there is no answer left: the recorded failure, if that is how it ended.
+    failure: String,
+}
+
+impl Answers {
+    fn of(episode: &Episode) -> Self {
+        let name = episode.settings.get("model").and_then(Value::as_str);
+        let name = name.unwrap_or_default().to_owned();
+        let end = episode.end.as_ref();
+        let failure = end.and_then(|end| end.reason.split_once(UNASKED));
+        let replies = episode.events.iter().filter_map(|one| replied(&one.event));
+        Self {
+            info: ModelInfo {
+                model: name.clone(),
+                name,
+                context_window: None,
+                supports_vision: false,
+            },
+            left: Mutex::new(replies.collect()),
+            failure: failure.map_or("the record has no further answer", |(_, why)| why).to_owned(),
+        }
+    }
+}
+
+fn replied(event: &Event) -> Option<ModelReply> {
+    let Event::ModelResponse {
+        text,
+        reasoning,
+        calls,
+        finish,
+        usage,
+        attempts,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    Some(ModelReply {
+        text: text.clone(),
+        reasoning: reasoning.clone(),
+        calls: calls.iter().map(|call| call.raw.clone()).collect(),
+        finish: finish.clone(),
+        usage: *usage,
+        attempts: *attempts,
+    })
+}
+
+impl Model for Answers {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn ask(
+        &self,
+        _request: ModelRequest,
+        _cancel: Cancel,
+    ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = left.pop_front().map(ModelEvent::Reply);
+        let failure = || ModelError::new(ErrorCode::ModelUnreachable, self.failure.clone());
+        futures::stream::iter([answer.ok_or_else(failure)]).boxed()
+    }
+}
+
+/// What a program wanted, from the record.
+struct Acts {
+    name: String,
+    settings: Value,
+    left: VecDeque<Act>,
+}
+
+impl Acts {
+    fn of(episode: &Episode) -> Self {
+        let mut acts: Vec<Act> = Vec::new();
+        for recorded in &episode.events {
+            match &recorded.event {
+                Event::Observation { observation, .. } => {
+                    if let Some(before) = acts.last_mut() {
+                        before.state = observation.get("state").cloned().unwrap_or_default();
+                    }
+                    acts.push(Act::default());
+                }
+                Event::McpTool { tool, args, .. } | Event::McpDiscovery { tool, args, .. } => {
+                    if let Some(act) = acts.last_mut() {
+                        act.mcp_tools.push(ToolUse::new(tool, args.clone()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let used_up = episode.plan.max_steps;
+        if let (Some(end), Some(last)) = (&episode.end, acts.last_mut())
+            && (end.steps < used_up || end.reached || !end.reason.contains("used up"))
+        {
+            last.done = true;
+            last.reached = Some(end.reached);
+            last.note.clone_from(&end.reason);
+        }
+        Self {
+            name: episode.plugin.clone(),
+            settings: episode.settings.clone(),
+            left: acts.into(),
+        }
+    }
+}
+
+impl Plugin for Acts {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn settings(&self) -> Value {
+        self.settings.clone()
+    }
+
+    fn act<'a>(
+        &'a mut self,
+        _observation: &'a Value,
+        _access: &'a Access<'a>,
+    ) -> BoxFuture<'a, Result<Act, Trouble>> {
+        let missing = || Trouble::Plugin("has nothing more on record".to_owned());
+        futures::future::ready(self.left.pop_front().ok_or_else(missing)).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_found_with_its_place() {
+        let old = json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3});
+        for (new, place) in [
+            (json!({"kind": "x", "a": {"b": [1, 5]}, "c": 4}), "/a/b/1"),
+            (json!({"kind": "x", "a": {"b": [1]}, "c": 3}), "/a/b/1"),
+            (json!({"kind": "x", "a": {"b": [1, 2]}}), "/c"),
+            (json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3, "d": 1}), "/d"),
+        ] {
+            let found = first_difference(&old, &new, String::new()).unwrap();
+            assert_eq!(found.0, place);
+            let words = difference(
+                Some(old.to_string().as_bytes()),
+                Some(new.to_string().as_bytes()),
+            );
+            assert!(words.contains(place), "{words}");
+        }
+        assert_eq!(first_difference(&old, &old, String::new()), None);
+    }
+
+    #[test]
+    fn a_line_too_many_or_too_few_is_said() {
+        let line = json!({"kind": "x"}).to_string();
+        let line = Some(line.as_bytes());
+        assert!(difference(line, None).contains("ends before that"));
+        assert!(difference(None, line).contains("the record ends here"));
+    }
+}
