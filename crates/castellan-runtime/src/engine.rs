@@ -15,6 +15,7 @@ use castellan_core::caller::Claim;
 use castellan_core::message::IssuedCall;
 use castellan_core::outcome::EffectStatus;
 use castellan_core::port::Elicitation;
+use castellan_core::secret::Redaction;
 use castellan_core::tool::{FileMark, SessionEffect, SessionView};
 use castellan_core::{
     Block, CallId, Cancel, Clock, ErrorCode, Event, Ids, Model, PictureRef, RawCall, SessionId,
@@ -123,7 +124,7 @@ impl Connection {
         &self.workspace
     }
 
-    fn view(&self) -> SessionView {
+    fn view(&self, redaction: Redaction) -> SessionView {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         SessionView {
             session: None,
@@ -132,6 +133,7 @@ impl Connection {
             seen: known.seen.clone(),
             shells: BTreeMap::new(),
             result_limit: RESULT_LIMIT,
+            redaction,
         }
     }
 
@@ -296,7 +298,7 @@ impl Engine {
             answer: None,
             answered_by: None,
         };
-        let view = Arc::new(connection.view());
+        let view = Arc::new(connection.view(gate.redaction().clone()));
         loop {
             let batch = Batch {
                 claim: &call.claim,

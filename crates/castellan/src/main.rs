@@ -107,10 +107,7 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
         return commands::doctor::run(environment, home).await;
     }
     let world = Arc::new(World::build(environment, home)?);
-    if matches!(
-        cli.command,
-        None | Some(Command::Exec(_) | Command::Run(_))
-    ) {
+    if matches!(cli.command, None | Some(Command::Exec(_) | Command::Run(_))) {
         // Before anything is looked for that only a session needs.
         world.guards()?;
     }

@@ -223,7 +223,9 @@ mod tests {
 
     #[test]
     fn wishes_are_understood_wherever_they_are_cut() {
-        let mut sent = vec![INPUT, 3, 0, 0, 0, b'c', b'e', b'i', CANCEL, INPUT, 0, 0, 0, 0];
+        let mut sent = vec![
+            INPUT, 3, 0, 0, 0, b'c', b'e', b'i', CANCEL, INPUT, 0, 0, 0, 0,
+        ];
         sent.push(INPUT_END);
         let whole = [
             Wish::Input(b"cei".to_vec()),

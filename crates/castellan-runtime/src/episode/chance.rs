@@ -67,7 +67,10 @@ mod tests {
         for _ in 0..10_000 {
             counts[chance.below(5)] += 1;
         }
-        assert!(counts.iter().all(|count| (1800..2200).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (1800..2200).contains(count)),
+            "{counts:?}"
+        );
         assert_eq!(chance.below(0), 0);
         assert_eq!(chance.pick::<u8>(&[]), None);
         assert!(!chance.happens(0) && chance.happens(100));

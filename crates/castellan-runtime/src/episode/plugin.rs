@@ -79,13 +79,17 @@ impl Act {
         let shown = one_line(&shorten(line, 200));
         let expected = "expected is a line like {\"mcp_tools\": [{\"tool\": \"…\", \"args\": {…}}], \
                         \"done\": false}";
-        let value: Value = serde_json::from_str(line)
-            .map_err(|error| format!("wrote a line that is not JSON ({error}): {shown}; {expected}"))?;
+        let value: Value = serde_json::from_str(line).map_err(|error| {
+            format!("wrote a line that is not JSON ({error}): {shown}; {expected}")
+        })?;
         if !value.is_object() {
-            return Err(format!("wrote a line that is no object: {shown}; {expected}"));
+            return Err(format!(
+                "wrote a line that is no object: {shown}; {expected}"
+            ));
         }
-        Self::deserialize(value)
-            .map_err(|error| format!("wrote a line that is no answer ({error}): {shown}; {expected}"))
+        Self::deserialize(value).map_err(|error| {
+            format!("wrote a line that is no answer ({error}): {shown}; {expected}")
+        })
     }
 }
 
@@ -171,7 +175,10 @@ mod tests {
             "args": {"zone": "grid", "signal": "coordination", "amount": 2.0}}]}"#;
         let act = Act::read(line).unwrap();
         let args = json!({"zone": "grid", "signal": "coordination", "amount": 2.0});
-        assert_eq!(act.mcp_tools, [ToolUse::new("castellan_deposit_signal", args)]);
+        assert_eq!(
+            act.mcp_tools,
+            [ToolUse::new("castellan_deposit_signal", args)]
+        );
         assert!(!act.done && act.reached.is_none());
         assert_eq!(Act::read("{}").unwrap(), Act::default());
     }
@@ -194,7 +201,10 @@ mod tests {
             (r#"{"done": "yes"}"#, "no answer"),
         ] {
             let problem = Act::read(line).unwrap_err();
-            assert!(problem.contains(what) && problem.contains("expected"), "{problem}");
+            assert!(
+                problem.contains(what) && problem.contains("expected"),
+                "{problem}"
+            );
         }
     }
 }

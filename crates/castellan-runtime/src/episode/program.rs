@@ -76,7 +76,10 @@ impl Program {
             if silence.complaint.is_empty() {
                 return format!("{} before it was done", silence.why);
             }
-            format!("{} before it was done; it said: {}", silence.why, silence.complaint)
+            format!(
+                "{} before it was done; it said: {}",
+                silence.why, silence.complaint
+            )
         })
     }
 }

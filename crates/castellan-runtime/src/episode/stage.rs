@@ -79,9 +79,7 @@ impl Stage {
             parts.profile,
             policy,
         );
-        parts
-            .looking
-            .fill(disclosure, Arc::clone(&parts.rules));
+        parts.looking.fill(disclosure, Arc::clone(&parts.rules));
         let gate = Gate::new(GateParts {
             catalog,
             principals: parts.principals,

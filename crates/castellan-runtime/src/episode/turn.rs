@@ -78,11 +78,7 @@ impl Turn {
         Some(state)
     }
 
-    async fn step(
-        &mut self,
-        observation: &Value,
-        access: &Access<'_>,
-    ) -> Result<Act, Trouble> {
+    async fn step(&mut self, observation: &Value, access: &Access<'_>) -> Result<Act, Trouble> {
         let session = access.connection.id();
         let clock = &*access.time.clock;
         let goal = observation.get("goal").and_then(Value::as_str);

@@ -56,7 +56,9 @@ struct End {
 
 impl Episode {
     pub(super) fn of(path: &Path, lines: Vec<Line>) -> Result<Self, String> {
-        let numbered = lines.iter().filter_map(|line| Some((line.number, line.event.as_ref()?)));
+        let numbered = lines
+            .iter()
+            .filter_map(|line| Some((line.number, line.event.as_ref()?)));
         let observed = numbered
             .filter(|(_, recorded)| matches!(recorded.event, Event::Observation { .. }))
             .map(|(number, _)| number)
@@ -74,18 +76,21 @@ impl Episode {
                 path.display()
             ));
         }
-        let end = events.iter().rev().find_map(|recorded| match &recorded.event {
-            Event::EpisodeEnd {
-                reached,
-                steps,
-                reason,
-            } => Some(End {
-                reached: *reached,
-                steps: *steps,
-                reason: reason.clone(),
-            }),
-            _ => None,
-        });
+        let end = events
+            .iter()
+            .rev()
+            .find_map(|recorded| match &recorded.event {
+                Event::EpisodeEnd {
+                    reached,
+                    steps,
+                    reason,
+                } => Some(End {
+                    reached: *reached,
+                    steps: *steps,
+                    reason: reason.clone(),
+                }),
+                _ => None,
+            });
         Ok(Self {
             path: path.to_owned(),
             plan,
@@ -134,7 +139,12 @@ impl Episode {
     ///
     /// # Errors
     /// [`Error`] where what happens can't be recorded.
-    pub async fn replay(&self, stage: &Stage, again: &Path, cancel: Cancel) -> Result<Verdict, Error> {
+    pub async fn replay(
+        &self,
+        stage: &Stage,
+        again: &Path,
+        cancel: Cancel,
+    ) -> Result<Verdict, Error> {
         let plugin = match self.actor() {
             Ok(plugin) => plugin,
             Err(what) => return Ok(Verdict::Diverges { line: 1, what }),
@@ -282,15 +292,13 @@ fn first_difference(old: &Value, new: &Value, place: String) -> Option<(String, 
                 }
             })
         }
-        (Value::Array(old), Value::Array(new)) => {
-            (0..old.len().max(new.len())).find_map(|index| {
-                let place = format!("{place}/{index}");
-                match (old.get(index), new.get(index)) {
-                    (Some(old), Some(new)) => first_difference(old, new, place),
-                    (old, new) => Some((place, text(old), text(new))),
-                }
-            })
-        }
+        (Value::Array(old), Value::Array(new)) => (0..old.len().max(new.len())).find_map(|index| {
+            let place = format!("{place}/{index}");
+            match (old.get(index), new.get(index)) {
+                (Some(old), Some(new)) => first_difference(old, new, place),
+                (old, new) => Some((place, text(old), text(new))),
+            }
+        }),
         (old, new) if old == new => None,
         (old, new) => Some((place, text(Some(old)), text(Some(new)))),
     }
@@ -340,7 +348,9 @@ impl Answers {
                 supports_vision: false,
             },
             left: Mutex::new(replies.collect()),
-            failure: failure.map_or("the record has no further answer", |(_, why)| why).to_owned(),
+            failure: failure
+                .map_or("the record has no further answer", |(_, why)| why)
+                .to_owned(),
         }
     }
 }
@@ -459,7 +469,10 @@ mod tests {
             (json!({"kind": "x", "a": {"b": [1, 5]}, "c": 4}), "/a/b/1"),
             (json!({"kind": "x", "a": {"b": [1]}, "c": 3}), "/a/b/1"),
             (json!({"kind": "x", "a": {"b": [1, 2]}}), "/c"),
-            (json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3, "d": 1}), "/d"),
+            (
+                json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3, "d": 1}),
+                "/d",
+            ),
         ] {
             let found = first_difference(&old, &new, String::new()).unwrap();
             assert_eq!(found.0, place);

@@ -41,7 +41,9 @@ pub fn replay(lines: &[Line], present: Present<'_>) -> Verdict {
             torn += 1;
             continue;
         };
-        let step = walk.in_order(recorded, last).and_then(|()| walk.step(recorded));
+        let step = walk
+            .in_order(recorded, last)
+            .and_then(|()| walk.step(recorded));
         if let Err(what) = step {
             let kind = recorded.event.kind();
             let what = format!("{kind}: {what}");
@@ -87,7 +89,9 @@ impl Walk<'_> {
         }
         if let Some(state) = self.state.as_ref().filter(|state| state.turn_end.is_none()) {
             let step = said(&next(state, &UNLIMITED));
-            notes.push(format!("the record ends in the middle of a turn, which {step} next"));
+            notes.push(format!(
+                "the record ends in the middle of a turn, which {step} next"
+            ));
         }
         notes.join("; ")
     }
@@ -167,7 +171,11 @@ impl Walk<'_> {
                 self.prepares(state, call, event)
             }
             Event::Policy { call_id, .. } => open_call(state, *call_id)
-                .and_then(|call| call.name.as_ref().ok_or("it was never looked at".to_owned()))
+                .and_then(|call| {
+                    call.name
+                        .as_ref()
+                        .ok_or("it was never looked at".to_owned())
+                })
                 .map(drop),
             Event::ApproveRequest { items, .. } => items
                 .iter()
@@ -229,7 +237,9 @@ impl Walk<'_> {
         let is_comparable = self.is_same_version
             && *recorded_size > 0
             && tools.len() == *recorded_tools
-            && !shown.iter().any(|one| matches!(one, Message::Picture { .. }));
+            && !shown
+                .iter()
+                .any(|one| matches!(one, Message::Picture { .. }));
         let size = token::size(&shown, &tools);
         if is_comparable && size != *recorded_size {
             return Err(format!(

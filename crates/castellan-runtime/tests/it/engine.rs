@@ -134,7 +134,12 @@ async fn what_needs_a_person_is_denied_where_there_is_none() {
     assert!(reply.output.contains("person"), "{}", reply.output);
     assert!(outside.world.done().is_empty());
     let store = &outside.world.parts.store;
-    let rows = store.read(|tx| audit::list(tx, &audit::Filter::default()));
+    let all = audit::Filter {
+        since: None,
+        caller: None,
+        limit: 10,
+    };
+    let rows = store.read(move |tx| audit::list(tx, &all));
     let rows = rows.await.unwrap().rows;
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].entry.outcome, "denied");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use castellan_core::secret::Redaction;
 use castellan_core::tool::{DefaultDecision, Effect};
 use castellan_core::{
-    Cancel, CancelSource, Clock as _, EffectStatus, Event, Outcome, Recorded, Timestamp, Tool,
+    Cancel, CancelSource, EffectStatus, Event, Outcome, Recorded, Timestamp, Tool,
 };
 use castellan_gate::gate::Settings as GateSettings;
 use castellan_gate::policy::NoProjectRules;
@@ -40,10 +40,14 @@ fn faded((strength, at): (f64, Timestamp), now: Timestamp) -> f64 {
 /// The two tools of signals, and one that needs a person.
 fn tools() -> Vec<Arc<dyn Tool>> {
     let field = Field::default();
-    let text = |args: &serde_json::Map<String, Value>, key: &str| args[key].as_str().unwrap().to_owned();
+    let text =
+        |args: &serde_json::Map<String, Value>, key: &str| args[key].as_str().unwrap().to_owned();
     let kept = Arc::clone(&field);
     let mut deposit = FakeTool::new(DEPOSIT, Effect::Writes, move |args, context| {
-        let (key, now) = ((text(&args, "zone"), text(&args, "signal")), context.clock.now());
+        let (key, now) = (
+            (text(&args, "zone"), text(&args, "signal")),
+            context.clock.now(),
+        );
         let mut kept = kept.lock().unwrap();
         let before = kept.get(&key).map_or(0.0, |mark| faded(*mark, now));
         let after = (before + args["amount"].as_f64().unwrap()).max(0.0);
@@ -78,7 +82,12 @@ fn tools() -> Vec<Arc<dyn Tool>> {
         Outcome::read("it was done")
     });
     let echo = FakeTool::echo();
-    vec![Arc::new(deposit), Arc::new(look), Arc::new(ask), Arc::new(echo)]
+    vec![
+        Arc::new(deposit),
+        Arc::new(look),
+        Arc::new(ask),
+        Arc::new(echo),
+    ]
 }
 
 fn stage(seed: u64, trace: &Path) -> Result<Stage, Error> {
@@ -181,7 +190,9 @@ impl<F: Fn(&Value) -> Result<Act, Trouble> + Send> Plugin for Acting<F> {
 }
 
 fn wants(calls: &[(&str, Value)]) -> Act {
-    let wanted = calls.iter().map(|(tool, args)| ToolUse::new(tool, args.clone()));
+    let wanted = calls
+        .iter()
+        .map(|(tool, args)| ToolUse::new(tool, args.clone()));
     Act {
         mcp_tools: wanted.collect(),
         ..Act::default()
@@ -251,7 +262,10 @@ async fn a_trace_tells_the_whole_episode() {
         Ok(match observation["step"].as_u64() {
             Some(1) => wants(&[
                 ("castellan_search_tools", json!({"query": "test"})),
-                (DEPOSIT, json!({"zone": "grid", "signal": "s", "amount": 2.0})),
+                (
+                    DEPOSIT,
+                    json!({"zone": "grid", "signal": "s", "amount": 2.0}),
+                ),
                 (READ, json!({"zone": "grid"})),
             ]),
             _ => done("enough"),
@@ -310,10 +324,17 @@ async fn what_needs_a_person_is_denied_and_what_fails_is_told() {
     let ended = play(&plan(1), plugin, &file).await;
     assert_eq!((ended.calls, ended.failed), (4, 3));
     let results = observations(&file)[1]["results"].clone();
-    let codes: Vec<_> = (0..4).map(|at| results[at]["error_code"].as_str()).collect();
+    let codes: Vec<_> = (0..4)
+        .map(|at| results[at]["error_code"].as_str())
+        .collect();
     assert_eq!(
         codes,
-        [Some("DENIED"), Some("TOOL_NOT_FOUND"), None, Some("VALIDATION")]
+        [
+            Some("DENIED"),
+            Some("TOOL_NOT_FOUND"),
+            None,
+            Some("VALIDATION")
+        ]
     );
     assert!(results[0]["error"].as_str().unwrap().contains("person"));
     assert_eq!(results[2]["result"], "just a string");
@@ -341,7 +362,10 @@ async fn steps_that_are_used_up_end_it() {
     let ended = play(&plan, idle, &file).await;
     assert_eq!((ended.how, ended.steps), (How::NotReached, 5));
     assert_eq!(ended.reason, "the 5 steps are used up");
-    let times: Vec<Value> = observations(&file).iter().map(|one| one["time"].clone()).collect();
+    let times: Vec<Value> = observations(&file)
+        .iter()
+        .map(|one| one["time"].clone())
+        .collect();
     assert_eq!(times[0], "2000-01-01T00:00:10.000Z");
     assert_eq!(times[4], "2000-01-01T00:00:50.000Z");
 }
@@ -373,7 +397,10 @@ async fn a_wish_to_stop_ends_it_whatever_the_plugin_does() {
     let running = played(&plan, Hangs, &file, token);
     let (ended, ()) = futures::join!(running, async { stop.cancel() });
     let ended = ended.unwrap();
-    assert_eq!((ended.how, ended.reason.as_str()), (How::NotReached, "stopped from outside"));
+    assert_eq!(
+        (ended.how, ended.reason.as_str()),
+        (How::NotReached, "stopped from outside")
+    );
     assert_eq!(kinds(&traced(&file)).last(), Some(&"episode_end"));
 }
 
@@ -498,14 +525,25 @@ async fn recorded(folder: &Path) -> Vec<PathBuf> {
         max_steps: 4,
         ..plan(7)
     };
-    play(&short, Acting(move |_: &Value| Ok(deposits())), &file("used_up")).await;
+    play(
+        &short,
+        Acting(move |_: &Value| Ok(deposits())),
+        &file("used_up"),
+    )
+    .await;
     let unarmed = Plan {
         mcp: false,
         ..plan(7)
     };
     play(&unarmed, gridworld(), &file("unarmed")).await;
     let names = [
-        "gridworld", "session", "program", "crash", "gives_up", "used_up", "unarmed",
+        "gridworld",
+        "session",
+        "program",
+        "crash",
+        "gives_up",
+        "used_up",
+        "unarmed",
     ];
     names.map(file).to_vec()
 }
@@ -517,7 +555,12 @@ async fn every_episode_agrees_with_its_replay() {
         let total = std::fs::read_to_string(&file).unwrap().lines().count();
         let verdict = replayed(&file).await;
         let note = String::new();
-        assert_eq!(verdict, Verdict::Agrees { lines: total, note }, "{}", file.display());
+        assert_eq!(
+            verdict,
+            Verdict::Agrees { lines: total, note },
+            "{}",
+            file.display()
+        );
     }
 }
 
@@ -568,7 +611,9 @@ async fn a_stopped_episode_agrees_as_far_as_it_went() {
     let events = Arc::<Seen>::default();
     let stage = stage(7, &file).unwrap();
     let watch = Watch { events, steps };
-    let ended = run(&stage, &plan(7), Box::new(gridworld()), watch, token).await.unwrap();
+    let ended = run(&stage, &plan(7), Box::new(gridworld()), watch, token)
+        .await
+        .unwrap();
     assert_eq!((ended.how, ended.steps), (How::NotReached, 5));
     let verdict = replayed(&file).await;
     assert!(matches!(verdict, Verdict::Agrees { .. }), "{verdict:?}");
@@ -592,5 +637,8 @@ async fn what_depends_on_others_is_not_replayed() {
         let why = read(&file).unwrap_err().to_string();
         assert!(why.contains(word), "{why}");
     }
-    assert!(matches!(read(&folder.path().join("none")), Err(Unreplayable::Read { .. })));
+    assert!(matches!(
+        read(&folder.path().join("none")),
+        Err(Unreplayable::Read { .. })
+    ));
 }

@@ -55,7 +55,10 @@ async fn a_session_agrees_with_its_replay() {
     let file = file(&world, &session);
     let total = std::fs::read_to_string(&file).unwrap().lines().count();
     let note = String::new();
-    assert_eq!(verdict(&world, &file), Verdict::Agrees { lines: total, note });
+    assert_eq!(
+        verdict(&world, &file),
+        Verdict::Agrees { lines: total, note }
+    );
 }
 
 #[tokio::test]
@@ -116,8 +119,16 @@ async fn a_model_that_was_shown_something_else_is_found() {
     let text = std::fs::read_to_string(&file).unwrap();
     for (from, to, words) in [
         (r#""messages":2,"#, r#""messages":3,"#, "3 messages"),
-        (r#""output":"did b""#, r#""output":"did something else""#, "bytes"),
-        (r#""arguments":{"text":"b"}"#, r#""arguments":{"text":"c"}"#, "understood as"),
+        (
+            r#""output":"did b""#,
+            r#""output":"did something else""#,
+            "bytes",
+        ),
+        (
+            r#""arguments":{"text":"b"}"#,
+            r#""arguments":{"text":"c"}"#,
+            "understood as",
+        ),
         (r#""outcome":"done","#, r#""outcome":"odd","#, ""),
     ] {
         let changed = text.replacen(from, to, 1);
@@ -154,11 +165,17 @@ async fn decisions_failures_limits_and_stops_agree() {
         };
         let items = session.waiting();
         let answers = items.iter().map(|item| Answer::new(item.call_id, approve));
-        session.decide(cycle, "test", answers.collect()).await.unwrap();
+        session
+            .decide(cycle, "test", answers.collect())
+            .await
+            .unwrap();
     }
     let never = CancelSource::new();
     let failed = session.run(never.token()).await.unwrap();
-    assert!(matches!(failed, TurnOutcome::Over(_, Some(_))), "{failed:?}");
+    assert!(
+        matches!(failed, TurnOutcome::Over(_, Some(_))),
+        "{failed:?}"
+    );
     agrees(&verdict(&world, &file(&world, &session)));
     // Taken up again, it fails again.
     session.take_up().unwrap();
@@ -208,7 +225,9 @@ async fn a_session_begun_twice_is_found() {
     let text = std::fs::read_to_string(&file).unwrap();
     let first = text.lines().next().unwrap();
     assert!(matches!(
-        serde_json::from_str::<castellan_core::Recorded>(first).unwrap().event,
+        serde_json::from_str::<castellan_core::Recorded>(first)
+            .unwrap()
+            .event,
         Event::SessionStart { .. }
     ));
     let count = text.lines().count() + 1;

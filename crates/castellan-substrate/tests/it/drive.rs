@@ -12,7 +12,7 @@ use castellan_core::{
     CallId, Caller, CancelSource, Clock as _, ErrorCode, Outcome, Principal, SessionId, Surface,
     Tool,
 };
-use castellan_store::{Settings, Store};
+use castellan_store::{LateStore, Settings, Store};
 use castellan_substrate::{Needs, all};
 use castellan_testkit::{ManualClock, SequentialIds};
 use serde_json::Value;
@@ -21,7 +21,7 @@ use serde_json::Value;
 pub(crate) struct World {
     _folder: Option<tempfile::TempDir>,
     pub(crate) path: PathBuf,
-    pub(crate) store: Store,
+    pub(crate) store: LateStore,
     pub(crate) clock: ManualClock,
     pub(crate) caller: Principal,
     pub(crate) session: Option<SessionId>,
@@ -42,7 +42,7 @@ impl World {
 
     /// On the database at `path`, which somebody else removes.
     pub(crate) fn at(path: &Path) -> Self {
-        let store = Store::open(path, Settings::default()).unwrap();
+        let store = LateStore::of(Store::open(path, Settings::default()).unwrap());
         let needs = Needs {
             store: store.clone(),
             ids: Arc::new(SequentialIds::new()),
@@ -125,6 +125,7 @@ impl World {
             seen: Default::default(),
             shells: Default::default(),
             result_limit: 256 * 1024,
+            redaction: self.redaction.clone(),
         }
     }
 

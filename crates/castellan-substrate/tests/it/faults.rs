@@ -50,7 +50,7 @@ pub(crate) async fn fill(place: &Path) {
     world
         .fails("castellan_recall", json!({"key": format!("k{kept}")}))
         .await;
-    world.store.check().await.unwrap();
+    world.store.get().unwrap().check().await.unwrap();
     say("filled");
 }
 

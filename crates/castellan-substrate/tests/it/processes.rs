@@ -81,7 +81,7 @@ async fn deposits_of_eight_processes_add_up_exactly() {
         .await;
     assert_eq!(history["total"], json!(8000));
     assert_eq!(history["deposits"][0]["strength"], json!(8000.0));
-    world.store.check().await.unwrap();
+    world.store.get().unwrap().check().await.unwrap();
 }
 
 /// Counts up a slot, each time over the version just read, until it has done so `times` times.
@@ -166,7 +166,7 @@ async fn what_was_answered_survives_a_kill_at_any_moment() {
         }
         said.extend(other.kill());
         answered += u64::try_from(said.len()).unwrap();
-        world.store.check().await.unwrap();
+        world.store.get().unwrap().check().await.unwrap();
         let read = world
             .call("castellan_read_signal", json!({"zone": "z", "signal": "s"}))
             .await;

@@ -38,7 +38,9 @@ async fn again(world: &World, episode: &Episode) -> Result<Verdict, CommandError
     let plan = episode.plan();
     if plan.version != VERSION {
         let version = &plan.version;
-        note(&format!("recorded by castellan {version}, replayed by {VERSION}"));
+        note(&format!(
+            "recorded by castellan {version}, replayed by {VERSION}"
+        ));
     }
     let folder = Folder::new(world)?;
     let trace = folder.0.join("again.jsonl");
@@ -63,13 +65,18 @@ fn conclude(verdict: &Verdict, as_json: bool) -> Result<(), CommandError> {
             } else {
                 format!(" ({note})")
             };
-            line(&format!("agrees in {}{note}", counted(*lines as u64, "line")))
+            line(&format!(
+                "agrees in {}{note}",
+                counted(*lines as u64, "line")
+            ))
         }
         Verdict::Diverges { line: at, what } => {
             if as_json {
                 line(&json!({"verdict": "diverges", "line": at, "what": what}).to_string())?;
             }
-            Err(CommandError::failed(format!("diverges at line {at}: {what}")))
+            Err(CommandError::failed(format!(
+                "diverges at line {at}: {what}"
+            )))
         }
     }
 }

@@ -47,7 +47,11 @@ pub(crate) async fn run(world: &World, args: Run) -> Result<(), CommandError> {
         zones: args.zones.as_str().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let view = Arc::new(View::new(args.json, args.max_steps, Arc::clone(&world.clock)));
+    let view = Arc::new(View::new(
+        args.json,
+        args.max_steps,
+        Arc::clone(&world.clock),
+    ));
     let watch = episode::Watch {
         events: Arc::clone(&view) as _,
         steps: Arc::clone(&view) as _,
@@ -73,7 +77,10 @@ fn conclude(ended: &Ended, trace: &Path) -> Result<(), CommandError> {
         How::PluginFailed => CommandError::new(Kind::Plugin, ended.reason.clone()),
     };
     let steps = counted(ended.steps, "step");
-    let shown = format!("what happened in {steps}: castellan trace show {}", trace.display());
+    let shown = format!(
+        "what happened in {steps}: castellan trace show {}",
+        trace.display()
+    );
     Err(error.hint(shown))
 }
 
@@ -182,7 +189,9 @@ fn settings(args: &Run) -> Result<Map<String, Value>, CommandError> {
     let mut settings = Map::new();
     for pair in &args.set {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(CommandError::usage(format!("--set {pair}: expected is KEY=VALUE")));
+            return Err(CommandError::usage(format!(
+                "--set {pair}: expected is KEY=VALUE"
+            )));
         };
         if settings.insert(key.to_owned(), value.into()).is_some() {
             return Err(CommandError::usage(format!("--set {key}=… is there twice")));
@@ -200,7 +209,10 @@ fn trace(world: &World, args: &Run) -> Result<PathBuf, CommandError> {
     let path = world.environment.cwd().join(file);
     let holds = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() > 0);
     if holds {
-        let what = format!("the trace {} is there already and holds something", file.display());
+        let what = format!(
+            "the trace {} is there already and holds something",
+            file.display()
+        );
         return Err(CommandError::usage(what).hint("name another file"));
     }
     Ok(path)

@@ -12,7 +12,10 @@ use crate::program::{PROGRAM, Run, config, piped, run};
 
 /// Runs an episode with the usual goal.
 fn episode(home: &Home, args: &[&str]) -> Run {
-    run(home, &[&["run", "--goal", "bring food home"], args].concat())
+    run(
+        home,
+        &[&["run", "--goal", "bring food home"], args].concat(),
+    )
 }
 
 /// A home in which commands and plugins are not enclosed: these tests are about what they say.
@@ -42,7 +45,15 @@ fn the_same_seed_gives_the_same_trace_and_its_replay_agrees() {
     let home = home();
     let mut traces = Vec::new();
     for name in ["a.jsonl", "b.jsonl"] {
-        let plays = ["--plugin", "gridworld", "--mcp", "--seed", "7", "--trace", name];
+        let plays = [
+            "--plugin",
+            "gridworld",
+            "--mcp",
+            "--seed",
+            "7",
+            "--trace",
+            name,
+        ];
         let ran = episode(&home, &[&plays[..], &SMALL].concat());
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.stdout.contains("reached after"), "{}", ran.stdout);
@@ -66,7 +77,10 @@ fn a_changed_trace_diverges_at_its_line() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let trace = home.read("t.jsonl").unwrap();
     let mut lines: Vec<String> = trace.lines().map(str::to_owned).collect();
-    let at = lines.iter().position(|line| line.contains("\"after\":")).unwrap();
+    let at = lines
+        .iter()
+        .position(|line| line.contains("\"after\":"))
+        .unwrap();
     lines[at] = lines[at].replace("\\\"after\\\":", "\\\"After\\\":");
     home.write("t.jsonl", lines.join("\n") + "\n");
     let ran = run(&home, &["trace", "replay", "t.jsonl", "--json"]);
@@ -84,8 +98,16 @@ fn the_field_is_shown_as_it_forms() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let stills: Vec<&str> = ran.stdout.split("\n\n").collect();
     assert!(stills.len() > 3, "{}", ran.stdout);
-    assert!(stills[0].contains('H') && !stills[0].contains('9'), "{}", stills[0]);
-    assert!(stills.iter().any(|still| still.contains('9')), "{}", ran.stdout);
+    assert!(
+        stills[0].contains('H') && !stills[0].contains('9'),
+        "{}",
+        stills[0]
+    );
+    assert!(
+        stills.iter().any(|still| still.contains('9')),
+        "{}",
+        ran.stdout
+    );
     // Without --trace it is traced all the same.
     let traces: Vec<_> = std::fs::read_dir(home.castellan_home().join("traces"))
         .unwrap()
@@ -100,19 +122,43 @@ fn the_field_is_shown_as_it_forms() {
 #[test]
 fn with_deposits_off_the_colony_does_not_make_it() {
     let home = home();
-    let plays = ["--plugin", "gridworld", "--mcp", "--seed", "7", "--max-steps", "200"];
+    let plays = [
+        "--plugin",
+        "gridworld",
+        "--mcp",
+        "--seed",
+        "7",
+        "--max-steps",
+        "200",
+    ];
     let without = [&plays[..], &["--set", "deposits=off", "--trace", "w.jsonl"]].concat();
     let ran = episode(&home, &without);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.stderr.contains("200 steps are used up"), "{}", ran.stderr);
-    assert!(!home.read("w.jsonl").unwrap().contains("castellan_deposit_signal"));
+    assert!(
+        ran.stderr.contains("200 steps are used up"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        !home
+            .read("w.jsonl")
+            .unwrap()
+            .contains("castellan_deposit_signal")
+    );
     assert_eq!(episode(&home, &plays).code, 0);
 }
 
 #[test]
 fn events_are_printed_as_they_are_traced() {
     let home = home();
-    let plays = ["--plugin", "gridworld", "--mcp", "--json", "--trace", "t.jsonl"];
+    let plays = [
+        "--plugin",
+        "gridworld",
+        "--mcp",
+        "--json",
+        "--trace",
+        "t.jsonl",
+    ];
     let ran = episode(&home, &[&plays[..], &SMALL].concat());
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout == home.read("t.jsonl").unwrap());
@@ -124,7 +170,13 @@ fn the_example_of_the_docs_reaches_its_goal() {
     let home = home();
     let example = example();
     assert!(std::fs::read_to_string(&example).unwrap().lines().count() <= 30);
-    let plays = ["--mcp", "--trace", "t.jsonl", "--plugin", example.to_str().unwrap()];
+    let plays = [
+        "--mcp",
+        "--trace",
+        "t.jsonl",
+        "--plugin",
+        example.to_str().unwrap(),
+    ];
     let ran = episode(&home, &plays);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.contains("coordination is at"), "{}", ran.stdout);
@@ -137,19 +189,39 @@ fn the_example_of_the_docs_reaches_its_goal() {
 #[test]
 fn a_plugin_that_misbehaves_has_failed_and_it_is_said_how() {
     for (text, word) in [
-        ("#!/bin/sh\necho oops >&2; exit 3\n", "ended with exit code 3 before it was done; it said: oops"),
+        (
+            "#!/bin/sh\necho oops >&2; exit 3\n",
+            "ended with exit code 3 before it was done; it said: oops",
+        ),
         ("#!/bin/sh\nread line; echo hello\n", "not JSON"),
         ("#!/bin/sh\nread line; echo '[]'\n", "no object"),
-        ("#!/bin/sh\nread line; echo '{\"mcp_tools\": 5}'\n", "no answer"),
+        (
+            "#!/bin/sh\nread line; echo '{\"mcp_tools\": 5}'\n",
+            "no answer",
+        ),
         ("#!/bin/sh\nread line; yes\n", "not JSON"),
-        ("#!/bin/sh\nread line; tr '\\0' x </dev/zero\n", "more than 1048576 bytes"),
-        ("#!/bin/sh\nread line; sleep 300\n", "did not answer within 2 s"),
+        (
+            "#!/bin/sh\nread line; tr '\\0' x </dev/zero\n",
+            "more than 1048576 bytes",
+        ),
+        (
+            "#!/bin/sh\nread line; sleep 300\n",
+            "did not answer within 2 s",
+        ),
         ("#!/bin/sh\nread line; kill -9 $$\n", "SIGKILL"),
         ("#!/no/such/interpreter\n", "could not be started"),
     ] {
         let home = home();
         plugin(&home, text);
-        let plays = ["--mcp", "--plugin", "./plugin", "--step-timeout", "2", "--trace", "t"];
+        let plays = [
+            "--mcp",
+            "--plugin",
+            "./plugin",
+            "--step-timeout",
+            "2",
+            "--trace",
+            "t",
+        ];
         let ran = episode(&home, &plays);
         assert_eq!(ran.code, 3, "{text}: {ran:?}");
         assert!(ran.stderr.contains(word), "{text}: {}", ran.stderr);
@@ -178,8 +250,21 @@ fn wrong_usage_is_said_before_anything_begins() {
         (&["--plugin", "./script"], "chmod +x"),
         (&["--plugin", "gridworld", "--set", "agents=0"], "1 to 12"),
         (&["--plugin", "gridworld", "--set", "agents"], "KEY=VALUE"),
-        (&["--plugin", "gridworld", "--set", "food=2", "--set", "food=3"], "twice"),
-        (&["--plugin", "gridworld", "--trace", "full.jsonl"], "holds something"),
+        (
+            &[
+                "--plugin",
+                "gridworld",
+                "--set",
+                "food=2",
+                "--set",
+                "food=3",
+            ],
+            "twice",
+        ),
+        (
+            &["--plugin", "gridworld", "--trace", "full.jsonl"],
+            "holds something",
+        ),
         (&["--plugin", "gridworld", "--max-steps", "0"], "max-steps"),
     ] {
         let ran = episode(&home, args);
@@ -195,17 +280,30 @@ fn wrong_usage_is_said_before_anything_begins() {
 #[test]
 fn an_episode_that_can_not_be_traced_ends_and_says_so() {
     let home = home();
-    let ran = episode(&home, &["--plugin", "gridworld", "--mcp", "--trace", "/dev/full"]);
+    let ran = episode(
+        &home,
+        &["--plugin", "gridworld", "--mcp", "--trace", "/dev/full"],
+    );
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.stderr.contains("No space left"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("none runs without its trace"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("none runs without its trace"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
 fn shared_zones_are_those_of_everybody() {
     let home = home();
     let example = example();
-    let plays = ["--mcp", "--zones", "shared", "--plugin", example.to_str().unwrap()];
+    let plays = [
+        "--mcp",
+        "--zones",
+        "shared",
+        "--plugin",
+        example.to_str().unwrap(),
+    ];
     let steps = |ran: &Run| {
         let (_, rest) = ran.stdout.split_once("reached after ").unwrap();
         rest.split(' ').next().unwrap().parse::<u64>().unwrap()
@@ -228,7 +326,11 @@ fn a_model_works_towards_the_goal() {
     home.write_config(&config(&server));
     let ran = episode(&home, &["--mcp", "--trace", "t.jsonl"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stdout.contains("the model says: It is there."), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("the model says: It is there."),
+        "{}",
+        ran.stdout
+    );
     let asked = server.requests();
     let said = asked[0].messages().last().unwrap()["content"].to_string();
     assert!(said.contains("bring food home"), "{said}");
@@ -262,7 +364,11 @@ fn a_session_is_replayed_from_its_trace() {
     std::fs::write(&trace, changed).unwrap();
     let replayed = run(&home, &["trace", "replay", &id]);
     assert_eq!(replayed.code, 1, "{replayed:?}");
-    assert!(replayed.stderr.contains("model_request"), "{}", replayed.stderr);
+    assert!(
+        replayed.stderr.contains("model_request"),
+        "{}",
+        replayed.stderr
+    );
 }
 
 #[test]
@@ -282,7 +388,11 @@ fn ctrl_c_ends_it_and_its_program() {
     kill(Pid::from_raw(own), Signal::SIGINT).unwrap();
     let ran: Run = child.wait_with_output().unwrap().into();
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.stderr.contains("stopped from outside"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("stopped from outside"),
+        "{}",
+        ran.stderr
+    );
     assert!(kill(Pid::from_raw(pid), None).is_err());
     let replayed = run(&home, &["trace", "replay", "t"]);
     assert_eq!(replayed.code, 0, "{replayed:?}");

@@ -66,7 +66,8 @@ impl Colony {
     /// Whether an agent stands here, and if so, whether one of them carries.
     pub(super) fn at(&self, cell: Cell) -> Option<bool> {
         let here = self.agents.iter().filter(|agent| agent.at == cell);
-        here.map(|agent| agent.carries).reduce(|one, other| one || other)
+        here.map(|agent| agent.carries)
+            .reduce(|one, other| one || other)
     }
 
     /// The cells whose signals the agents perceive where they stand, each once.
@@ -178,7 +179,11 @@ impl Sight {
             .copied()
             .collect();
         // In a dead end there is only the way back.
-        let onward = if onward.is_empty() { &self.around } else { &onward };
+        let onward = if onward.is_empty() {
+            &self.around
+        } else {
+            &onward
+        };
         let anywhere: Vec<Cell> = onward.iter().map(|(cell, _)| *cell).collect();
         if chance.happens(WHIM) {
             return chance.pick(&anywhere).unwrap_or(agent.at);
@@ -197,9 +202,7 @@ impl Sight {
         }
         // Nothing leads to food: to where it was looked for least.
         let fresh = best(onward, |marks| -marks.searched).map(|(cells, _)| cells);
-        chance
-            .pick(&fresh.unwrap_or(anywhere))
-            .unwrap_or(agent.at)
+        chance.pick(&fresh.unwrap_or(anywhere)).unwrap_or(agent.at)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The colony on a field kept in memory.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::episode::time::STEP;
@@ -37,9 +37,8 @@ impl Field {
             self.deposits += 1;
             json!({"after": after})
         } else {
-            let signals = [colony::HOME, colony::FOOD, colony::SEARCHED].map(
-                |signal| json!({"signal": signal, "strength": self.strength(zone, signal)}),
-            );
+            let signals = [colony::HOME, colony::FOOD, colony::SEARCHED]
+                .map(|signal| json!({"signal": signal, "strength": self.strength(zone, signal)}));
             json!({"zone": zone, "signals": signals})
         };
         json!({"tool": call.tool, "ok": true, "result": result})
@@ -124,14 +123,22 @@ fn a_colony_without_deposits_leaves_nothing() {
     let played = play(&settings, 7);
     assert_eq!(played.deposits, 0);
     let marked = |row: char| row.is_ascii_digit() || row == '.';
-    assert!(!played.pictures.iter().any(|picture| picture.contains(marked)));
+    assert!(
+        !played
+            .pictures
+            .iter()
+            .any(|picture| picture.contains(marked))
+    );
 }
 
 #[test]
 fn the_field_can_be_seen_as_it_forms() {
     let played = play(&Settings::default(), 7);
     let last = played.pictures.last().unwrap();
-    assert!(last.contains('H') && last.contains('#') && last.contains('.'), "{last}");
+    assert!(
+        last.contains('H') && last.contains('#') && last.contains('.'),
+        "{last}"
+    );
     let led = played.pictures.iter().any(|picture| picture.contains('9'));
     assert!(led, "{last}");
 }
@@ -154,10 +161,14 @@ fn the_largest_colony_makes_no_more_calls_than_a_step_has() {
 fn a_call_that_failed_is_said_with_its_reason() {
     let mut gridworld = Gridworld::new(Settings::default()).unwrap();
     let act = gridworld.step(&json!({"seed": 1, "results": []})).unwrap();
-    let refused = json!({"tool": READ, "ok": false, "error_code": "DENIED", "error": "Denied by policy"});
+    let refused =
+        json!({"tool": READ, "ok": false, "error_code": "DENIED", "error": "Denied by policy"});
     let results: Vec<Value> = act.mcp_tools.iter().map(|_| refused.clone()).collect();
     let problem = gridworld.step(&json!({"results": results})).unwrap_err();
-    assert!(problem.contains(READ) && problem.contains("Denied by policy"), "{problem}");
+    assert!(
+        problem.contains(READ) && problem.contains("Denied by policy"),
+        "{problem}"
+    );
     let problem = gridworld.step(&json!({"results": []})).unwrap_err();
     assert!(problem.contains("0 results"), "{problem}");
 }
@@ -166,7 +177,10 @@ fn a_call_that_failed_is_said_with_its_reason() {
 fn settings_are_read_as_they_are_written_on_a_command_line() {
     let read = |text: Value| Settings::read(text.as_object().unwrap());
     let settings = read(json!({"agents": "4", "deposits": "off", "food": 3})).unwrap();
-    assert_eq!((settings.agents, settings.food, settings.deposits), (4, 3, false));
+    assert_eq!(
+        (settings.agents, settings.food, settings.deposits),
+        (4, 3, false)
+    );
     assert_eq!(read(json!({})).unwrap(), Settings::default());
     for (wrong, word) in [
         (json!({"agents": "0"}), "1 to 12"),
