@@ -52,6 +52,16 @@ impl Shared {
         ])
     }
 
+    /// What snapshots and metrics are made from.
+    #[must_use]
+    pub fn looks(&self) -> Looks {
+        Looks {
+            rooms: self.rooms(),
+            meter: Arc::clone(&self.meter),
+            store: self.store.clone(),
+        }
+    }
+
     /// The tools, in the order of the docs.
     #[must_use]
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
@@ -61,11 +71,7 @@ impl Shared {
             ids: Arc::clone(&self.ids),
             user: self.user.clone(),
         }));
-        tools.extend(snapshot::tools(&Looks {
-            rooms: self.rooms(),
-            meter: Arc::clone(&self.meter),
-            store: self.store.clone(),
-        }));
+        tools.extend(snapshot::tools(&self.looks()));
         tools.push(resources::tool(self.shelf()));
         tools
     }

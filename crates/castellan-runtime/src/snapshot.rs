@@ -203,17 +203,17 @@ pub struct Metrics {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Totals {
     /// Calls that changed something, failed or were denied.
-    recorded_calls: u64,
+    pub recorded_calls: u64,
     /// Calls that only read.
-    reads: u64,
+    pub reads: u64,
     /// How many of the recorded ones were denied.
-    denied: u64,
+    pub denied: u64,
     /// How many of them failed otherwise.
-    failed: u64,
+    pub failed: u64,
     /// Tokens that models of sessions read.
-    input_tokens: u64,
+    pub input_tokens: u64,
     /// Tokens that they wrote.
-    output_tokens: u64,
+    pub output_tokens: u64,
 }
 
 /// What `castellan_multiplexer_status` answers.
@@ -236,6 +236,31 @@ pub struct Looks {
     pub meter: Arc<Meter>,
     /// What was counted in all.
     pub store: LateStore,
+}
+
+/// Every number there is at a moment.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// Since this process began.
+    pub session: Counts,
+    /// In all, as far back as the audit goes.
+    pub total: Totals,
+    /// What the rooms count.
+    pub gauges: Vec<Gauge>,
+}
+
+impl Looks {
+    /// Every number there is now.
+    ///
+    /// # Errors
+    /// What keeps a room from being read.
+    pub async fn figures(&self) -> Result<Figures, castellan_store::Error> {
+        Ok(Figures {
+            session: self.meter.counts(),
+            total: self.store.read(totals).await?,
+            gauges: self.rooms.look().await?.gauges,
+        })
+    }
 }
 
 /// The three tools.

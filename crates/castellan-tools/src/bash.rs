@@ -109,7 +109,7 @@ impl Bash {
         spec.side_effects = vec!["whatever the command does".to_owned()];
         spec.effects = vec![Effect::Executes, Effect::Writes, Effect::Network];
         spec.labels = vec![OUTSIDE_SANDBOX.to_owned()];
-        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
+        spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent, Surface::Mcp];
         spec.cwd_note = Some("Commands start in {working_dir}.".to_owned());
         Self {
             spec,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use castellan_core::{Grant, Surface};
+use castellan_server::Address;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -98,6 +99,11 @@ pub(crate) enum Command {
     /// Clients such as Claude Code, Codex or Cursor start it themselves. Most tools are listed as one
     /// line; clients read the rest with castellan_describe_tool.
     Mcp(Mcp),
+    /// Serve MCP over HTTP, with health and metrics
+    ///
+    /// Clients reach it at /mcp. It listens on this machine only, unless told otherwise; beyond it a
+    /// secret is needed, which [server] in the configuration names.
+    Serve(Serve),
     /// Add `castellan mcp` to the MCP servers of a client
     ///
     /// Everything else in the client's settings stays as it is, and the file as it was is kept
@@ -167,6 +173,17 @@ pub(crate) struct Mcp {
     /// with these words; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub(crate) yes_to: Vec<Grant>,
+}
+
+/// Where the server listens, and what its clients are shown.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The address and port, or the port alone; 0 takes a free one [default: 127.0.0.1:8790, or
+    /// server.listen]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<Address>,
+    #[command(flatten)]
+    pub(crate) mcp: Mcp,
 }
 
 /// Which client is told of us, and what.

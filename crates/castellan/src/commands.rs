@@ -12,6 +12,7 @@ pub(crate) mod init;
 pub(crate) mod mcp;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod tools;
 pub(crate) mod trace;

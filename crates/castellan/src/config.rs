@@ -4,6 +4,7 @@ mod guards;
 mod mcp;
 mod place;
 mod sandbox;
+mod server;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use guards::{HookConfig, PolicyConfig};
 
 pub(crate) use mcp::{McpConfig, ProfileConfig, profile};
 pub(crate) use sandbox::SandboxConfig;
+pub(crate) use server::ServerConfig;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) sandbox: SandboxConfig,
     pub(crate) database: DatabaseConfig,
     pub(crate) mcp: McpConfig,
+    pub(crate) server: ServerConfig,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) profiles: BTreeMap<String, ProfileConfig>,
     pub(crate) models: BTreeMap<String, ModelConfig>,

@@ -130,6 +130,7 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
         Command::Trace(Trace::Replay(args)) => commands::replay::run(&world, &args).await,
         Command::Run(args) => with_children(&world, commands::run::run(&world, args)).await,
         Command::Mcp(args) => with_children(&world, commands::mcp::run(&world, &args)).await,
+        Command::Serve(args) => with_children(&world, commands::serve::run(&world, &args)).await,
         Command::Audit(args) => commands::audit::run(&world, &args).await,
         Command::Grants(args) => commands::grants::run(&world, &args).await,
         Command::Doctor

@@ -9,7 +9,7 @@ use castellan_core::secret::Redaction;
 use castellan_core::{Clock, Ids, Model, Surface};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
 use castellan_gate::hooks::HookList;
-use castellan_gate::{Catalog, Disclosure, Guards, Permission};
+use castellan_gate::{Catalog, Disclosure, Guards, Permission, Profile};
 use castellan_host::hooks::ShellHooks;
 use castellan_host::shell::{HelperCommand, Shell};
 use castellan_host::{Environment, Sandbox, SystemClock, SystemIds};
@@ -30,7 +30,7 @@ use castellan_tools::parse::child::Child;
 
 use crate::arguments::require_tool;
 use crate::cli::{Mcp, SessionArgs};
-use crate::config::{Config, ModelConfig, PriceConfig, RulesInProject, Synchronous, profile};
+use crate::config::{Config, ModelConfig, PriceConfig, RulesInProject, Synchronous};
 use crate::error::CommandError;
 use crate::home::Home;
 use crate::model::Chosen;
@@ -271,15 +271,17 @@ impl World {
         }))
     }
 
-    /// What clients of the MCP server are offered.
+    /// What clients of the MCP server are offered: what `profile` shows, in `workspace`.
     ///
     /// # Errors
-    /// Wrong usage: a profile or a folder that does not exist; a store or a trace that can't be
+    /// Wrong usage: a permission for a tool that does not exist; a store or a trace that can't be
     /// opened.
-    pub(crate) fn mcp(&self, args: &Mcp) -> Result<McpServer, CommandError> {
-        let name = args.profile.as_ref().unwrap_or(&self.config.mcp.profile);
-        let profile = profile(name, &self.config.profiles)?;
-        let workspace = self.working_folder(args.cwd.as_deref())?;
+    pub(crate) fn mcp(
+        &self,
+        args: &Mcp,
+        profile: Profile,
+        workspace: PathBuf,
+    ) -> Result<McpServer, CommandError> {
         args.yes_to
             .iter()
             .try_for_each(|grant| require_tool(self, grant))?;

@@ -75,6 +75,8 @@ fn parts(world: &World, trace: &Path) -> EngineParts {
 
 impl Outside {
     async fn call(&self, name: &str, arguments: Value, person: Option<Arc<Person>>) -> Reply {
+        // Dropped, it would stop the call.
+        let stop = CancelSource::new();
         let call = OutsideCall {
             claim: Claim {
                 principal: Principal::McpClient("probe".to_owned()),
@@ -83,7 +85,7 @@ impl Outside {
             },
             name: name.to_owned(),
             arguments: arguments.to_string(),
-            cancel: CancelSource::new().token(),
+            cancel: stop.token(),
             person: person.map(|person| person as _),
             model: None,
             watcher: Arc::<Seen>::default(),
@@ -193,6 +195,7 @@ async fn a_call_that_can_not_be_traced_does_not_run() {
     parts.permission.skip = true;
     let engine = Engine::new(parts).unwrap();
     let connection = engine.connect(Path::new("/")).unwrap();
+    let stop = CancelSource::new();
     let call = OutsideCall {
         claim: Claim {
             principal: Principal::McpClient("probe".to_owned()),
@@ -201,7 +204,7 @@ async fn a_call_that_can_not_be_traced_does_not_run() {
         },
         name: "do".to_owned(),
         arguments: json!({"text": "a"}).to_string(),
-        cancel: CancelSource::new().token(),
+        cancel: stop.token(),
         person: None,
         model: None,
         watcher: Arc::<Seen>::default(),

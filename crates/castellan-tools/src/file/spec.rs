@@ -24,7 +24,7 @@ pub(crate) fn writing<P: JsonSchema>(name: &str, summary: &str, description: &st
 
 fn common<P: JsonSchema>(name: &str, summary: &str, description: &str) -> ToolSpec {
     let mut spec = ToolSpec::new::<P>(name, DOMAIN, summary, description);
-    spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent];
+    spec.surfaces = vec![Surface::Interactive, Surface::TaskAgent, Surface::Mcp];
     spec.cwd_note = Some("Relative paths are under {working_dir}.".to_owned());
     spec
 }

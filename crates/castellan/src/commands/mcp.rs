@@ -7,15 +7,20 @@ use std::time::Duration;
 use castellan_mcp::{Limits, Server, stdio};
 
 use crate::cli::Mcp;
+use crate::config::profile;
 use crate::error::CommandError;
+use crate::output::note;
 use crate::signals::Signals;
 use crate::wiring::World;
 
 /// How long calls may take to end once the server is to end.
 const ENDING: Duration = Duration::from_millis(1_500);
 
+/// The domain of the tools that start commands.
+const WORKSPACE: &str = "workspace";
+
 pub(crate) async fn run(world: &World, args: &Mcp) -> Result<(), CommandError> {
-    let server = server(world, args)?;
+    let server = server(world, args).await?;
     let (reader, writer) = stdio::standard_streams();
     let serving = stdio::serve(&server, reader, writer, None);
     let mut signals = Signals::listen()?;
@@ -28,8 +33,17 @@ pub(crate) async fn run(world: &World, args: &Mcp) -> Result<(), CommandError> {
 }
 
 /// The server that clients of this program talk to.
-pub(crate) fn server(world: &World, args: &Mcp) -> Result<Server, CommandError> {
-    let provider = world.mcp(args)?;
+///
+/// # Errors
+/// As [`World::mcp`]; and where clients may run commands, a sandbox that is required and not there.
+pub(crate) async fn server(world: &World, args: &Mcp) -> Result<Server, CommandError> {
+    let name = args.profile.as_ref().unwrap_or(&world.config.mcp.profile);
+    let profile = profile(name, &world.config.profiles)?;
+    let workspace = world.working_folder(args.cwd.as_deref())?;
+    if profile.domains.iter().any(|domain| domain == WORKSPACE) {
+        note(&world.demand_sandbox(&workspace).await?);
+    }
+    let provider = world.mcp(args, profile, workspace)?;
     let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
     Ok(Server::new(
         Arc::new(provider),
