@@ -16,6 +16,7 @@ use castellan_core::port::{Elicitation, Progress};
 use castellan_core::tool::Effect;
 use castellan_core::{ErrorCode, Event, Principal, Recorded, Surface, ToolSpec};
 use castellan_gate::Disclosure;
+use castellan_gate::disclosure::Missing;
 use castellan_mcp::provider::{
     Annotations, Completing, Completion, Contents, Object, Prompt, PromptCard, ResourceCard,
     ServerCard, TemplateCard, ToolCall, ToolCard,
@@ -82,9 +83,15 @@ impl McpServer {
         let spec = disclosure
             .find(&call.name)
             .map_err(|missing| replies::unroutable(&call.name, missing))?;
+        let meant = call.arguments.get("name").and_then(Value::as_str);
+        let meant = meant.map(str::to_owned);
         let reply = self.run(spec, call.arguments, context).await?;
         if reply.is_error && spec.domain == DISCOVERY {
-            return Err(replies::fault(&reply));
+            let near = match meant.map(|name| disclosure.find(&name).err()) {
+                Some(Some(Missing::Unknown(near))) => Some(near),
+                _ => None,
+            };
+            return Err(replies::fault(&reply, near));
         }
         let album = self.parts.engine.gate().album();
         Ok(replies::answer(spec, reply, &album))
@@ -137,7 +144,7 @@ impl McpServer {
         match reply.code {
             None => replies::contents(uri, &reply.output),
             Some(ErrorCode::NotFound | ErrorCode::Validation) => Err(Fault::no_resource(&uri)),
-            Some(_) => Err(replies::fault(&reply)),
+            Some(_) => Err(replies::fault(&reply, None)),
         }
     }
 }

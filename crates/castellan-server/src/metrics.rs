@@ -89,7 +89,11 @@ fn registry(figures: &Figures, version: &'static str, up: f64, parked: u64) -> R
             "Tokens that models of sessions read",
             total.input_tokens,
         ),
-        ("output_tokens", "Tokens that they wrote", total.output_tokens),
+        (
+            "output_tokens",
+            "Tokens that they wrote",
+            total.output_tokens,
+        ),
     ] {
         registry.register(name, help, ConstCounter::new(value));
     }

@@ -16,6 +16,19 @@ fn data(code: ErrorCode, error: &str) -> Value {
     json!({"ok": false, "error_code": code.as_str(), "error": error})
 }
 
+/// The words of a failure: what marks them as one for a model is a field here.
+fn words(output: &str) -> &str {
+    output.strip_prefix("Error: ").unwrap_or(output)
+}
+
+/// The same with the names that may have been meant.
+fn with_nearest(mut data: Value, near: Option<Vec<String>>) -> Value {
+    if let (Some(near), Some(object)) = (near, data.as_object_mut()) {
+        object.insert("nearest".to_owned(), json!(near));
+    }
+    data
+}
+
 /// A call of a tool that is not there, or not for this client.
 pub(super) fn unroutable(name: &str, missing: Missing) -> Fault {
     let near = match &missing {
@@ -25,21 +38,20 @@ pub(super) fn unroutable(name: &str, missing: Missing) -> Fault {
     let outcome = missed(name, missing);
     let code = outcome.code().unwrap_or(ErrorCode::ToolNotFound);
     let error = outcome.into_text();
-    let mut data = data(code, &error);
-    if let (Some(near), Some(object)) = (near, data.as_object_mut()) {
-        object.insert("nearest".to_owned(), json!(near));
-    }
-    Fault::invalid(error).with_data(data)
+    let error = words(&error);
+    Fault::invalid(error).with_data(with_nearest(data(code, error), near))
 }
 
-/// A meta tool that failed: the request could not be routed to what it meant.
-pub(super) fn fault(reply: &Reply) -> Fault {
+/// A meta tool that failed: the request could not be routed to what it meant, for which `near` may
+/// be other names.
+pub(super) fn fault(reply: &Reply, near: Option<Vec<String>>) -> Fault {
     let code = reply.code.unwrap_or(ErrorCode::ToolFailed);
     let number = match code {
         ErrorCode::ToolNotFound => Fault::METHOD_NOT_FOUND,
         _ => Fault::INVALID_PARAMS,
     };
-    Fault::new(number, reply.output.clone()).with_data(data(code, &reply.output))
+    let error = words(&reply.output);
+    Fault::new(number, error).with_data(with_nearest(data(code, error), near))
 }
 
 /// What keeps a call from being recorded: it is not known how far it came.
@@ -96,7 +108,7 @@ pub(super) fn answer(spec: &ToolSpec, reply: Reply, album: &Album) -> Answer {
 /// A failure with all that one more try needs.
 fn failed(spec: &ToolSpec, reply: &Reply) -> Value {
     let code = reply.code.unwrap_or(ErrorCode::ToolFailed);
-    let mut value = data(code, &reply.output);
+    let mut value = data(code, words(&reply.output));
     if let Some(object) = value.as_object_mut() {
         object.insert("effect".to_owned(), json!(reply.effect));
         object.insert("call_id".to_owned(), json!(reply.call_id));

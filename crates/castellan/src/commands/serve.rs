@@ -38,7 +38,9 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
         guard: Guard {
             hosts: config.hosts.clone(),
             origins: config.origins.clone(),
-            admission: secret.as_deref().map_or(Admission::Anyone, Admission::secret),
+            admission: secret
+                .as_deref()
+                .map_or(Admission::Anyone, Admission::secret),
         },
         ..Settings::default()
     };

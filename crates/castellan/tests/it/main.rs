@@ -15,6 +15,8 @@ mod exec;
 mod export;
 mod folder;
 mod init;
+mod mcp;
+mod mcp_client;
 mod pages;
 mod pictures;
 mod program;
