@@ -61,6 +61,7 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
         mcp: server.clone(),
         looks: world.shared.looks(),
         settings,
+        clock: std::sync::Arc::clone(&world.clock),
         version: env!("CARGO_PKG_VERSION"),
     });
     let stop = CancellationToken::new();
