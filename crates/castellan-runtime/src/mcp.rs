@@ -7,6 +7,7 @@
 
 mod connections;
 mod replies;
+mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use castellan_core::caller::Claim;
 use castellan_core::port::{Elicitation, Progress};
 use castellan_core::tool::Effect;
-use castellan_core::{ErrorCode, Event, Principal, Recorded, Surface, ToolSpec};
+use castellan_core::{Clock, ErrorCode, Event, Principal, Recorded, Surface, ToolSpec};
 use castellan_gate::Disclosure;
 use castellan_gate::disclosure::Missing;
 use castellan_mcp::provider::{
@@ -24,6 +25,7 @@ use castellan_mcp::provider::{
 use castellan_mcp::{Answer, Changes, Client, Context, Fault, Provider};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::engine::{DISCOVERY, Engine, OutsideCall, Reply};
 use crate::meta::Looking;
@@ -60,6 +62,8 @@ pub struct McpServer {
     parts: McpParts,
     changes: Changes,
     connections: Connections,
+    /// Rung after calls that may have changed what somebody watches.
+    changed: Notify,
 }
 
 impl McpServer {
@@ -70,7 +74,13 @@ impl McpServer {
             parts,
             changes: Changes::new(),
             connections: Connections::default(),
+            changed: Notify::new(),
         }
+    }
+
+    /// Tells clients what has changed of what they watch, until it is dropped.
+    pub async fn watch(&self, clock: &dyn Clock) {
+        watching::watch(&self.parts.shelf, &self.changes, clock, &self.changed).await;
     }
 
     fn disclosure(&self) -> Result<&Disclosure, Fault> {
@@ -126,11 +136,11 @@ impl McpServer {
             watcher: Arc::new(Relayed(progress)),
         };
         let connection = connection.map_err(broken)?;
-        self.parts
-            .engine
-            .call(&connection, call)
-            .await
-            .map_err(broken)
+        let reply = self.parts.engine.call(&connection, call).await;
+        if !spec.is_read_only() {
+            self.changed.notify_one();
+        }
+        reply.map_err(broken)
     }
 
     async fn read_resource(&self, uri: String, context: Context) -> Result<Vec<Contents>, Fault> {
