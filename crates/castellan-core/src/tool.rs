@@ -27,6 +27,7 @@ use crate::event::Event;
 use crate::id::{CallId, SessionId};
 use crate::model::Model;
 use crate::outcome::Outcome;
+use crate::peer::Peer;
 use crate::picture::Picture;
 use crate::port::{Elicitation, Overflow, Progress};
 use crate::secret::Redaction;
@@ -104,6 +105,10 @@ pub struct ToolSpec {
     pub preconditions: Vec<String>,
     /// What a call changes.
     pub side_effects: Vec<String>,
+    /// What it changes of what can be read: URIs of resources, `{name}` standing for an argument.
+    /// Who subscribed to one is told after a call.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// Arguments that work; the first one is shown beside an error.
     pub examples: Vec<Value>,
     /// What a call can do to the world.
@@ -148,6 +153,7 @@ impl ToolSpec {
             primary_key: None,
             preconditions: Vec::new(),
             side_effects: Vec::new(),
+            changes: Vec::new(),
             examples: Vec::new(),
             effects: Vec::new(),
             additive: false,
@@ -477,6 +483,8 @@ pub struct CallContext {
     pub model: Option<Arc<dyn Model>>,
     /// A person to ask, where the surface has one.
     pub elicitation: Option<Arc<dyn Elicitation>>,
+    /// The program on the other side, where the surface has one that can be asked.
+    pub peer: Option<Arc<dyn Peer>>,
 }
 
 impl fmt::Debug for CallContext {

@@ -89,6 +89,14 @@ impl Changes {
         });
     }
 
+    /// Whether somebody wants to be told of it.
+    #[must_use]
+    pub fn awaits(&self, change: &Change) -> bool {
+        let desks = locked(&self.desks);
+        let mut desks = desks.iter().filter_map(Weak::upgrade);
+        desks.any(|desk| locked(&desk.post).interest.covers(change))
+    }
+
     /// A watcher with this interest. It hears what is announced from now on.
     #[must_use]
     pub fn watch(&self, interest: Interest) -> Watch {
@@ -161,6 +169,7 @@ mod tests {
         let other = Change::Resource("a://other".to_owned());
         let wanted = Change::Resource("a://wanted".to_owned());
         watch.want(|interest| interest.uris.insert("a://wanted".to_owned()));
+        assert!(changes.awaits(&wanted) && !changes.awaits(&other));
         for change in [&Change::Tools, &other, &wanted] {
             changes.announce(change);
         }

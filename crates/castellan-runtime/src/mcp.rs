@@ -5,7 +5,10 @@
 //! server was asked to show everything. What keeps a request from being routed is an error of the
 //! protocol; what became of a call is a result.
 
+mod asking;
+mod changed;
 mod connections;
+mod prompts;
 mod replies;
 
 use std::path::PathBuf;
@@ -14,7 +17,7 @@ use std::sync::Arc;
 use castellan_core::caller::Claim;
 use castellan_core::port::{Elicitation, Progress};
 use castellan_core::tool::Effect;
-use castellan_core::{ErrorCode, Event, Principal, Recorded, Surface, ToolSpec};
+use castellan_core::{ErrorCode, Event, Peer, Principal, Recorded, Surface, ToolSpec};
 use castellan_gate::Disclosure;
 use castellan_mcp::provider::{
     Annotations, Completing, Completion, Contents, Object, Prompt, PromptCard, ResourceCard,
@@ -28,13 +31,21 @@ use crate::engine::{DISCOVERY, Engine, OutsideCall, Reply};
 use crate::meta::Looking;
 use crate::resources::{READ, Shelf};
 use crate::session::Watcher;
+use asking::Asking;
+use changed::Before;
 use connections::Connections;
+use prompts::Prompts;
+
+pub use prompts::PromptTemplate;
 
 /// What a model is told of the whole server.
 const INSTRUCTIONS: &str = "Most tools are listed as one line. Before you call one for the first \
     time, read its parameters with castellan_describe_tool; castellan_search_tools finds tools by \
     what they are to do, castellan_discover_tools shows them by domain. A denied call stays denied: \
     do not repeat it.";
+
+/// Marks a parameter that clients send as a header of the request as well.
+const MIRRORED: &str = "x-mcp-header";
 
 /// What the provider is built from.
 #[derive(Debug)]
@@ -57,7 +68,8 @@ pub struct McpParts {
 #[derive(Debug)]
 pub struct McpServer {
     parts: McpParts,
-    changes: Changes,
+    changes: Arc<Changes>,
+    prompts: Prompts,
     connections: Connections,
 }
 
@@ -67,9 +79,26 @@ impl McpServer {
     pub fn new(parts: McpParts) -> Self {
         Self {
             parts,
-            changes: Changes::new(),
+            changes: Arc::default(),
+            prompts: Prompts::default(),
             connections: Connections::default(),
         }
+    }
+
+    /// The same with these prompts, in the order they are shown.
+    #[must_use]
+    pub fn with_prompts(self, prompts: Vec<Arc<dyn PromptTemplate>>) -> Self {
+        Self {
+            prompts: prompts.into(),
+            ..self
+        }
+    }
+
+    /// The same, with what others announce of changes: whoever changes what clients are shown
+    /// keeps a clone.
+    #[must_use]
+    pub fn with_changes(self, changes: Arc<Changes>) -> Self {
+        Self { changes, ..self }
     }
 
     fn disclosure(&self) -> Result<&Disclosure, Fault> {
@@ -102,28 +131,36 @@ impl McpServer {
             progress,
             ask,
         } = context;
+        let shown = (&self.parts.shelf, &self.changes);
+        let before = Before::look(shown, spec, &arguments).await;
         let broken = |error: crate::Error| replies::broken(&castellan_core::text::chain(&error));
         let opened = || self.parts.engine.connect(&self.parts.workspace);
         let connection = self.connections.get(&client.connection, opened);
         let person = ask
             .declared()
             .elicitation
-            .then(|| Arc::new(ask) as Arc<dyn Elicitation>);
+            .then(|| Arc::new(ask.clone()) as Arc<dyn Elicitation>);
+        let peer = Arc::new(Asking::new(ask));
         let call = OutsideCall {
             claim: claim(&client),
             name: spec.name.clone(),
             arguments: Value::Object(arguments).to_string(),
             cancel,
             person,
+            peer: Some(Arc::clone(&peer) as _),
             model: None,
             watcher: Arc::new(Relayed(progress)),
         };
         let connection = connection.map_err(broken)?;
-        self.parts
-            .engine
-            .call(&connection, call)
-            .await
-            .map_err(broken)
+        let reply = self.parts.engine.call(&connection, call).await;
+        let reply = reply.map_err(broken)?;
+        if let (Some(ErrorCode::CapabilityMissing), Some(lacks)) = (reply.code, peer.lacks()) {
+            return Err(Fault::needs(lacks));
+        }
+        if let Some(before) = before.filter(|_| !reply.is_error) {
+            before.tell().await;
+        }
+        Ok(reply)
     }
 
     async fn read_resource(&self, uri: String, context: Context) -> Result<Vec<Contents>, Fault> {
@@ -135,7 +172,7 @@ impl McpServer {
         arguments.insert("uri".to_owned(), uri.clone().into());
         let reply = self.run(spec, arguments, context).await?;
         match reply.code {
-            None => replies::contents(uri, &reply.output),
+            None => replies::contents(uri, reply),
             Some(ErrorCode::NotFound | ErrorCode::Validation) => Err(Fault::no_resource(&uri)),
             Some(_) => Err(replies::fault(&reply)),
         }
@@ -241,23 +278,36 @@ impl Provider for McpServer {
         ready(self.disclosure().map(listed)).boxed()
     }
 
+    /// A client that was shown a tool as a card knows of no header.
+    fn mirrored_schema(&self, tool: &str) -> Option<Arc<Object>> {
+        let spec = self.disclosure().ok()?.find(tool).ok()?;
+        let listed = listed(spec, self.parts.full).input_schema;
+        let properties = listed.get("properties")?.as_object()?;
+        let mirrored = properties.values().any(|of| of.get(MIRRORED).is_some());
+        mirrored.then_some(listed)
+    }
+
     fn call(&self, call: ToolCall, context: Context) -> BoxFuture<'_, Result<Answer, Fault>> {
         self.called(call, context).boxed()
     }
 
     fn prompts<'a>(&'a self, _client: &'a Client) -> BoxFuture<'a, Result<Vec<PromptCard>, Fault>> {
-        ready(Ok(Vec::new())).boxed()
+        let cards = |disclosure: &Disclosure| self.prompts.cards(disclosure);
+        ready(self.disclosure().map(cards)).boxed()
     }
 
     fn prompt(
         &self,
         name: String,
-        _arguments: Object,
-        _context: Context,
+        arguments: Object,
+        context: Context,
     ) -> BoxFuture<'_, Result<Prompt, Fault>> {
-        let name = castellan_core::text::shorten(&name, 64);
-        let unknown = Fault::invalid(format!("there is no prompt named `{name}`"));
-        ready(Err(unknown)).boxed()
+        async move {
+            let disclosure = self.disclosure()?;
+            let rendered = self.prompts.render(disclosure, &name, arguments, context);
+            rendered.await
+        }
+        .boxed()
     }
 
     fn resources<'a>(
@@ -304,13 +354,15 @@ impl Provider for McpServer {
         _client: &'a Client,
     ) -> BoxFuture<'a, Result<Vec<String>, Fault>> {
         async move {
-            match completion.of {
-                Completing::Template(uri) => {
-                    Ok(self.parts.shelf.complete(&uri, &completion.typed).await)
+            let typed = &completion.typed;
+            Ok(match completion.of {
+                Completing::Template(uri) => self.parts.shelf.complete(&uri, typed).await,
+                Completing::Prompt(name) => {
+                    let argument = (name.as_str(), completion.argument.as_str());
+                    let disclosure = self.disclosure()?;
+                    self.prompts.complete(disclosure, argument, typed).await
                 }
-                // There are no prompts yet whose arguments could be completed.
-                Completing::Prompt(_) => Ok(Vec::new()),
-            }
+            })
         }
         .boxed()
     }
