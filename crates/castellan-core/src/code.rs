@@ -86,6 +86,8 @@ codes! {
     MutationRefused = "MUTATION_REFUSED",
     /// The proposal was accepted or rejected before.
     AlreadyDecided = "ALREADY_DECIDED",
+    /// The call needs its client to do what the client did not declare.
+    CapabilityMissing = "CAPABILITY_MISSING",
     /// The database could not be read or written.
     StoreUnavailable = "STORE_UNAVAILABLE",
 }

@@ -27,6 +27,7 @@ use crate::event::Event;
 use crate::id::{CallId, SessionId};
 use crate::model::Model;
 use crate::outcome::Outcome;
+use crate::peer::Peer;
 use crate::picture::Picture;
 use crate::port::{Elicitation, Overflow, Progress};
 use crate::secret::Redaction;
@@ -477,6 +478,8 @@ pub struct CallContext {
     pub model: Option<Arc<dyn Model>>,
     /// A person to ask, where the surface has one.
     pub elicitation: Option<Arc<dyn Elicitation>>,
+    /// The program on the other side, where the surface has one that can be asked.
+    pub peer: Option<Arc<dyn Peer>>,
 }
 
 impl fmt::Debug for CallContext {

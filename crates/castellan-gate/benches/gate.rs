@@ -161,6 +161,7 @@ async fn one(gate: &Gate, calls: &[Pending], recorder: &Arc<dyn Recorder>) {
         cancel: stop.token(),
         model: None,
         elicitation: None,
+        peer: None,
         recorder: Arc::clone(recorder),
     };
     gate.handle(batch).await.unwrap();

@@ -254,6 +254,7 @@ impl<'a> Desk<'a> {
             clock: Arc::clone(&gate.clock),
             model: self.batch.model.clone(),
             elicitation: self.batch.elicitation.clone(),
+            peer: self.batch.peer.clone(),
         };
         let ready = Ready {
             tool: prepared.tool,

@@ -14,8 +14,8 @@ use castellan_core::port::Elicitation;
 use castellan_core::secret::Redaction;
 use castellan_core::tool::SessionView;
 use castellan_core::{
-    CallId, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, Outcome, Principals, SessionId,
-    Surface,
+    CallId, Cancel, Clock, CycleId, ErrorCode, Event, Ids, Model, Outcome, Peer, Principals,
+    SessionId, Surface,
 };
 use castellan_store::audit::{AuditEntry, ReadCount, minute_of};
 use castellan_store::grants::Use;
@@ -140,6 +140,8 @@ pub struct Batch<'a> {
     pub model: Option<Arc<dyn Model>>,
     /// A person for tools that ask one.
     pub elicitation: Option<Arc<dyn Elicitation>>,
+    /// The program on the other side, for tools that ask it.
+    pub peer: Option<Arc<dyn Peer>>,
     /// Where everything is told.
     pub recorder: Arc<dyn Recorder>,
 }

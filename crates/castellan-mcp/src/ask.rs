@@ -6,72 +6,19 @@
 
 use std::fmt;
 
+use castellan_core::Peer;
+use castellan_core::peer::{Declared, Named, Question, Root, Told, Unasked};
 use castellan_core::port::{Elicitation, Elicited};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _, join_all};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::provider::{Declared, Fault};
+use crate::provider::Fault;
 
-/// How many questions of one call may be open at once.
+/// How many questions a call may ask at once, and how many rounds of them may wait to be put.
 pub const MOST_QUESTIONS: usize = 32;
 
-/// What a client can be asked.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Question {
-    /// Its person, by a form.
-    Elicit {
-        /// What the person reads.
-        message: String,
-        /// JSON Schema of the answer: an object of plain values.
-        schema: Value,
-    },
-    /// Its model, by the parameters of `sampling/createMessage`.
-    Sample(Value),
-    /// Its folders.
-    Roots,
-}
-
-impl Question {
-    /// What a client must have declared to be asked this.
-    #[must_use]
-    pub const fn needs(&self) -> &'static str {
-        match self {
-            Self::Elicit { .. } => "elicitation",
-            Self::Sample(_) => "sampling",
-            Self::Roots => "roots",
-        }
-    }
-
-    const fn allowed(&self, declared: Declared) -> bool {
-        match self {
-            Self::Elicit { .. } => declared.elicitation,
-            Self::Sample(_) => declared.sampling,
-            Self::Roots => declared.roots,
-        }
-    }
-}
-
-/// Why a question has no answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unasked {
-    /// The client did not declare that it can be asked this.
-    #[error("the client has not declared `{0}`")]
-    Undeclared(&'static str),
-    /// The question can't be put into the protocol.
-    #[error("the question does not fit the protocol: {0}")]
-    Unsuitable(String),
-    /// The client answered with an error, or with what is no answer.
-    #[error("the client did not answer: {0}")]
-    Refused(String),
-    /// The client is gone, or the call is no longer wanted.
-    #[error("nobody is left to answer")]
-    Gone,
-    /// Too many questions of this call are open.
-    #[error("{MOST_QUESTIONS} questions of this call are open already")]
-    TooMany,
-}
-
+/// A client that did not declare what it is to be asked is told with the protocol's own code.
 impl From<Unasked> for Fault {
     fn from(unasked: Unasked) -> Self {
         match unasked {
@@ -79,15 +26,6 @@ impl From<Unasked> for Fault {
             other => Self::new(Self::INTERNAL, other.to_string()),
         }
     }
-}
-
-/// A folder of the client's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root {
-    /// Its URI, usually `file://…`.
-    pub uri: String,
-    /// What people call it.
-    pub name: Option<String>,
 }
 
 /// A question on its way to the client.
@@ -103,7 +41,7 @@ pub(crate) struct Posed {
 #[derive(Clone)]
 pub struct Ask {
     declared: Declared,
-    questions: Option<mpsc::Sender<Posed>>,
+    rounds: Option<mpsc::Sender<Vec<Posed>>>,
 }
 
 impl Ask {
@@ -116,102 +54,100 @@ impl Ask {
                 sampling: false,
                 roots: false,
             },
-            questions: None,
+            rounds: None,
         }
     }
 
-    pub(crate) fn channel(declared: Declared) -> (Self, mpsc::Receiver<Posed>) {
+    pub(crate) fn channel(declared: Declared) -> (Self, mpsc::Receiver<Vec<Posed>>) {
         let (sender, receiver) = mpsc::channel(MOST_QUESTIONS);
         let ask = Self {
             declared,
-            questions: Some(sender),
+            rounds: Some(sender),
         };
         (ask, receiver)
     }
 
-    /// What the client said it can be asked.
-    #[must_use]
-    pub const fn declared(&self) -> Declared {
-        self.declared
-    }
-
-    /// Asks, and waits for the raw result. `key` names the question within its call, for clients
-    /// that see the name; two open questions may not share one.
+    /// Asks the person; see [`Peer`].
     ///
     /// # Errors
     /// [`Unasked`], at once where the client never said it can be asked this.
-    pub async fn ask(&self, key: &str, question: Question) -> Result<Value, Unasked> {
-        if !question.allowed(self.declared) {
-            return Err(Unasked::Undeclared(question.needs()));
-        }
-        let Some(questions) = &self.questions else {
-            return Err(Unasked::Gone);
-        };
-        let (answer, answered) = oneshot::channel();
-        let posed = Posed {
-            key: key.to_owned(),
-            question,
-            answer,
-        };
-        match questions.try_send(posed) {
-            Ok(()) => answered.await.unwrap_or(Err(Unasked::Gone)),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(Unasked::TooMany),
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(Unasked::Gone),
-        }
-    }
-
-    /// Asks the person. The answer is an object that fits `schema`, as far as the client keeps to
-    /// it.
-    ///
-    /// # Errors
-    /// As [`ask`](Self::ask).
     pub async fn elicit(
         &self,
         key: &str,
         message: String,
         schema: Value,
     ) -> Result<Elicited, Unasked> {
-        let answer = self.ask(key, Question::Elicit { message, schema }).await?;
-        match answer.get("action").and_then(Value::as_str) {
-            Some("accept") => Ok(Elicited::Accepted(
-                answer.get("content").cloned().unwrap_or(Value::Null),
-            )),
-            Some("decline") => Ok(Elicited::Declined),
-            Some("cancel") => Ok(Elicited::Cancelled),
-            _ => Err(Unasked::Refused(
-                "its answer has no `action` of accept, decline or cancel".to_owned(),
-            )),
-        }
+        let peer: &dyn Peer = self;
+        peer.elicit(key, message, schema).await
     }
 
-    /// Asks the model: `request` is the parameters of `sampling/createMessage`, the answer its
-    /// result.
+    /// Asks the model; see [`Peer`].
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
-    pub async fn sample(&self, key: &str, request: Value) -> Result<Value, Unasked> {
-        self.ask(key, Question::Sample(request)).await
+    /// As [`elicit`](Self::elicit).
+    pub async fn sample(&self, key: &str, request: Value) -> Told {
+        let peer: &dyn Peer = self;
+        peer.sample(key, request).await
     }
 
-    /// The client's folders.
+    /// The client's folders; see [`Peer`].
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// As [`elicit`](Self::elicit).
     pub async fn roots(&self, key: &str) -> Result<Vec<Root>, Unasked> {
-        let answer = self.ask(key, Question::Roots).await?;
-        let Some(roots) = answer.get("roots").and_then(Value::as_array) else {
-            return Err(Unasked::Refused("its answer has no `roots`".to_owned()));
+        let peer: &dyn Peer = self;
+        peer.roots(key).await
+    }
+
+    /// Sends a round on its way. Each question has its answer, or where that will come.
+    fn pose(&self, round: Vec<Named>) -> Vec<Result<oneshot::Receiver<Told>, Unasked>> {
+        let Some(rounds) = &self.rounds else {
+            return round.iter().map(|_| Err(Unasked::Gone)).collect();
         };
-        let text = |root: &Value, field| root.get(field).and_then(Value::as_str).map(str::to_owned);
-        Ok(roots
-            .iter()
-            .filter_map(|root| {
-                Some(Root {
-                    uri: text(root, "uri")?,
-                    name: text(root, "name"),
-                })
+        let mut posed = Vec::new();
+        let mut answers: Vec<_> = round
+            .into_iter()
+            .map(|Named { key, question }| {
+                if !question.allowed(self.declared) {
+                    return Err(Unasked::Undeclared(question.needs()));
+                }
+                if posed.len() >= MOST_QUESTIONS {
+                    return Err(Unasked::TooMany(MOST_QUESTIONS));
+                }
+                let (answer, answered) = oneshot::channel();
+                posed.push(Posed {
+                    key,
+                    question,
+                    answer,
+                });
+                Ok(answered)
             })
-            .collect())
+            .collect();
+        if posed.is_empty() {
+            return answers;
+        }
+        let unsent = match rounds.try_send(posed) {
+            Ok(()) => return answers,
+            Err(mpsc::error::TrySendError::Full(_)) => Unasked::TooMany(MOST_QUESTIONS),
+            Err(mpsc::error::TrySendError::Closed(_)) => Unasked::Gone,
+        };
+        for answer in answers.iter_mut().filter(|answer| answer.is_ok()) {
+            *answer = Err(unsent.clone());
+        }
+        answers
+    }
+}
+
+impl Peer for Ask {
+    fn declared(&self) -> Declared {
+        self.declared
+    }
+
+    fn put(&self, round: Vec<Named>) -> BoxFuture<'_, Vec<Told>> {
+        let answer = |posed: Result<oneshot::Receiver<Told>, Unasked>| async {
+            posed?.await.unwrap_or(Err(Unasked::Gone))
+        };
+        join_all(self.pose(round).into_iter().map(answer)).boxed()
     }
 }
 
@@ -236,7 +172,6 @@ impl Elicitation for Ask {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::FutureExt as _;
 
     #[test]
     fn a_client_that_declared_nothing_is_not_asked() {
@@ -260,6 +195,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_asked_at_once_arrives_at_once_and_without_what_may_not_be_asked() {
+        let declared = Declared {
+            roots: true,
+            elicitation: true,
+            ..Declared::default()
+        };
+        let (ask, mut rounds) = Ask::channel(declared);
+        let named = |key: &str, question| Named {
+            key: key.to_owned(),
+            question,
+        };
+        let mut put = ask.put(vec![
+            named("a", Question::Roots),
+            named("b", Question::Sample(Value::Null)),
+            named("c", Question::Roots),
+        ]);
+        assert_eq!((&mut put).now_or_never(), None);
+        let round = rounds.try_recv().unwrap();
+        let keys: Vec<_> = round.iter().map(|posed| posed.key.as_str()).collect();
+        assert_eq!(keys, ["a", "c"]);
+        for posed in round {
+            posed.answer.send(Ok(posed.key.into())).unwrap();
+        }
+        let told = put.now_or_never().unwrap();
+        let refused = Err(Unasked::Undeclared("sampling"));
+        assert_eq!(told, [Ok("a".into()), refused, Ok("c".into())]);
+    }
+
+    #[test]
     fn a_call_with_too_many_questions_is_told() {
         let declared = Declared {
             roots: true,
@@ -273,6 +237,9 @@ mod tests {
         for question in &mut open {
             assert_eq!(question.now_or_never(), None);
         }
-        assert_eq!(last.now_or_never(), Some(Err(Unasked::TooMany)));
+        assert_eq!(
+            last.now_or_never(),
+            Some(Err(Unasked::TooMany(MOST_QUESTIONS)))
+        );
     }
 }

@@ -96,7 +96,10 @@ impl Changes {
     #[must_use]
     pub fn wanted(&self) -> Interest {
         let mut all = Interest::default();
-        let desks: Vec<_> = locked(&self.desks).iter().filter_map(Weak::upgrade).collect();
+        let desks: Vec<_> = locked(&self.desks)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
         for desk in desks {
             let interest = &locked(&desk.post).interest;
             all.lists.extend(interest.lists.iter().cloned());
@@ -213,7 +216,10 @@ mod tests {
         assert!(changes.wanting().now_or_never().is_some());
         let wanted = changes.wanted();
         assert_eq!(wanted.lists.len(), 3);
-        assert_eq!(wanted.uris, ["a://one".to_owned(), "a://two".to_owned()].into());
+        assert_eq!(
+            wanted.uris,
+            ["a://one".to_owned(), "a://two".to_owned()].into()
+        );
         drop(other);
         assert_eq!(changes.wanted().uris, ["a://one".to_owned()].into());
     }

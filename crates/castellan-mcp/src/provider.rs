@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use castellan_core::peer::Declared;
 use castellan_core::port::Progress;
 use castellan_core::{Block, Cancel, Picture};
 use futures::future::BoxFuture;
@@ -30,17 +31,6 @@ pub struct ServerCard {
     pub version: String,
     /// What a model is told of the whole server.
     pub instructions: Option<String>,
-}
-
-/// What a client said it can do for the server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Declared {
-    /// It shows forms to its person.
-    pub elicitation: bool,
-    /// It asks its model.
-    pub sampling: bool,
-    /// It tells its folders.
-    pub roots: bool,
 }
 
 /// A secret that came with a request. Never shown.

@@ -18,7 +18,8 @@ use castellan_core::port::Elicitation;
 use castellan_core::secret::Redaction;
 use castellan_core::tool::{FileMark, SessionEffect, SessionView};
 use castellan_core::{
-    Block, CallId, Cancel, Clock, ErrorCode, Event, Ids, Model, PictureRef, RawCall, SessionId,
+    Block, CallId, Cancel, Clock, ErrorCode, Event, Ids, Model, Peer, PictureRef, RawCall,
+    SessionId,
 };
 use castellan_gate::gate::{Asked, Batch, Pending};
 use castellan_gate::policy::{Policy, ProjectRules};
@@ -166,6 +167,8 @@ pub struct OutsideCall {
     pub cancel: Cancel,
     /// A person on the other side, who is asked where somebody must be, and whom tools may ask.
     pub person: Option<Arc<dyn Elicitation>>,
+    /// The program on the other side, for tools that ask it.
+    pub peer: Option<Arc<dyn Peer>>,
     /// A model for tools that ask one.
     pub model: Option<Arc<dyn Model>>,
     /// Who sees the call's events as they happen.
@@ -242,6 +245,14 @@ impl Engine {
         })
     }
 
+    /// Stores what may wait while there are calls: how often was read. To be called at the end.
+    ///
+    /// # Errors
+    /// [`Error::Gate`] where it can't be stored.
+    pub async fn settle(&self) -> Result<(), Error> {
+        Ok(self.ledger.settle().await?)
+    }
+
     /// Tells the trace of something that is no call.
     ///
     /// # Errors
@@ -309,6 +320,7 @@ impl Engine {
                 cancel: call.cancel.clone(),
                 model: call.model.clone(),
                 elicitation: call.person.clone(),
+                peer: call.peer.clone(),
                 recorder: Arc::clone(&page) as _,
             };
             let Handled::Waiting(cycle_id) = gate.handle(batch).await? else {

@@ -5,7 +5,9 @@
 //! server was asked to show everything. What keeps a request from being routed is an error of the
 //! protocol; what became of a call is a result.
 
+mod asking;
 mod connections;
+mod prompts;
 mod replies;
 mod watching;
 
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use castellan_core::caller::Claim;
 use castellan_core::port::{Elicitation, Progress};
 use castellan_core::tool::Effect;
-use castellan_core::{Clock, ErrorCode, Event, Principal, Recorded, Surface, ToolSpec};
+use castellan_core::{Clock, ErrorCode, Event, Peer, Principal, Recorded, Surface, ToolSpec};
 use castellan_gate::Disclosure;
 use castellan_gate::disclosure::Missing;
 use castellan_mcp::provider::{
@@ -31,13 +33,20 @@ use crate::engine::{DISCOVERY, Engine, OutsideCall, Reply};
 use crate::meta::Looking;
 use crate::resources::{READ, Shelf};
 use crate::session::Watcher;
+use asking::Asking;
 use connections::Connections;
+use prompts::Prompts;
+
+pub use prompts::PromptTemplate;
 
 /// What a model is told of the whole server.
 const INSTRUCTIONS: &str = "Most tools are listed as one line. Before you call one for the first \
     time, read its parameters with castellan_describe_tool; castellan_search_tools finds tools by \
     what they are to do, castellan_discover_tools shows them by domain. A denied call stays denied: \
     do not repeat it.";
+
+/// Marks a parameter that clients send as a header of the request as well.
+const MIRRORED: &str = "x-mcp-header";
 
 /// What the provider is built from.
 #[derive(Debug)]
@@ -60,7 +69,8 @@ pub struct McpParts {
 #[derive(Debug)]
 pub struct McpServer {
     parts: McpParts,
-    changes: Changes,
+    changes: Arc<Changes>,
+    prompts: Prompts,
     connections: Connections,
     /// Rung after calls that may have changed what somebody watches.
     changed: Notify,
@@ -72,7 +82,8 @@ impl McpServer {
     pub fn new(parts: McpParts) -> Self {
         Self {
             parts,
-            changes: Changes::new(),
+            changes: Arc::default(),
+            prompts: Prompts::default(),
             connections: Connections::default(),
             changed: Notify::new(),
         }
@@ -81,6 +92,30 @@ impl McpServer {
     /// Tells clients what has changed of what they watch, until it is dropped.
     pub async fn watch(&self, clock: &dyn Clock) {
         watching::watch(&self.parts.shelf, &self.changes, clock, &self.changed).await;
+    }
+
+    /// Stores what may wait while there are calls. To be called at the end.
+    ///
+    /// # Errors
+    /// As [`Engine::settle`].
+    pub async fn settle(&self) -> Result<(), crate::Error> {
+        self.parts.engine.settle().await
+    }
+
+    /// The same with these prompts, in the order they are shown.
+    #[must_use]
+    pub fn with_prompts(self, prompts: Vec<Arc<dyn PromptTemplate>>) -> Self {
+        Self {
+            prompts: prompts.into(),
+            ..self
+        }
+    }
+
+    /// The same, with what others announce of changes: whoever changes what clients are shown
+    /// keeps a clone.
+    #[must_use]
+    pub fn with_changes(self, changes: Arc<Changes>) -> Self {
+        Self { changes, ..self }
     }
 
     fn disclosure(&self) -> Result<&Disclosure, Fault> {
@@ -125,13 +160,15 @@ impl McpServer {
         let person = ask
             .declared()
             .elicitation
-            .then(|| Arc::new(ask) as Arc<dyn Elicitation>);
+            .then(|| Arc::new(ask.clone()) as Arc<dyn Elicitation>);
+        let peer = Arc::new(Asking::new(ask));
         let call = OutsideCall {
             claim: claim(&client),
             name: spec.name.clone(),
             arguments: Value::Object(arguments).to_string(),
             cancel,
             person,
+            peer: Some(Arc::clone(&peer) as _),
             model: None,
             watcher: Arc::new(Relayed(progress)),
         };
@@ -140,7 +177,11 @@ impl McpServer {
         if !spec.is_read_only() {
             self.changed.notify_one();
         }
-        reply.map_err(broken)
+        let reply = reply.map_err(broken)?;
+        if let (Some(ErrorCode::CapabilityMissing), Some(lacks)) = (reply.code, peer.lacks()) {
+            return Err(Fault::needs(lacks));
+        }
+        Ok(reply)
     }
 
     async fn read_resource(&self, uri: String, context: Context) -> Result<Vec<Contents>, Fault> {
@@ -152,7 +193,7 @@ impl McpServer {
         arguments.insert("uri".to_owned(), uri.clone().into());
         let reply = self.run(spec, arguments, context).await?;
         match reply.code {
-            None => replies::contents(uri, &reply.output),
+            None => replies::contents(uri, reply),
             Some(ErrorCode::NotFound | ErrorCode::Validation) => Err(Fault::no_resource(&uri)),
             Some(_) => Err(replies::fault(&reply, None)),
         }
@@ -258,23 +299,36 @@ impl Provider for McpServer {
         ready(self.disclosure().map(listed)).boxed()
     }
 
+    /// A client that was shown a tool as a card knows of no header.
+    fn mirrored_schema(&self, tool: &str) -> Option<Arc<Object>> {
+        let spec = self.disclosure().ok()?.find(tool).ok()?;
+        let listed = listed(spec, self.parts.full).input_schema;
+        let properties = listed.get("properties")?.as_object()?;
+        let mirrored = properties.values().any(|of| of.get(MIRRORED).is_some());
+        mirrored.then_some(listed)
+    }
+
     fn call(&self, call: ToolCall, context: Context) -> BoxFuture<'_, Result<Answer, Fault>> {
         self.called(call, context).boxed()
     }
 
     fn prompts<'a>(&'a self, _client: &'a Client) -> BoxFuture<'a, Result<Vec<PromptCard>, Fault>> {
-        ready(Ok(Vec::new())).boxed()
+        let cards = |disclosure: &Disclosure| self.prompts.cards(disclosure);
+        ready(self.disclosure().map(cards)).boxed()
     }
 
     fn prompt(
         &self,
         name: String,
-        _arguments: Object,
-        _context: Context,
+        arguments: Object,
+        context: Context,
     ) -> BoxFuture<'_, Result<Prompt, Fault>> {
-        let name = castellan_core::text::shorten(&name, 64);
-        let unknown = Fault::invalid(format!("there is no prompt named `{name}`"));
-        ready(Err(unknown)).boxed()
+        async move {
+            let disclosure = self.disclosure()?;
+            let rendered = self.prompts.render(disclosure, &name, arguments, context);
+            rendered.await
+        }
+        .boxed()
     }
 
     fn resources<'a>(
@@ -321,13 +375,15 @@ impl Provider for McpServer {
         _client: &'a Client,
     ) -> BoxFuture<'a, Result<Vec<String>, Fault>> {
         async move {
-            match completion.of {
-                Completing::Template(uri) => {
-                    Ok(self.parts.shelf.complete(&uri, &completion.typed).await)
+            let typed = &completion.typed;
+            Ok(match completion.of {
+                Completing::Template(uri) => self.parts.shelf.complete(&uri, typed).await,
+                Completing::Prompt(name) => {
+                    let argument = (name.as_str(), completion.argument.as_str());
+                    let disclosure = self.disclosure()?;
+                    self.prompts.complete(disclosure, argument, typed).await
                 }
-                // There are no prompts yet whose arguments could be completed.
-                Completing::Prompt(_) => Ok(Vec::new()),
-            }
+            })
         }
         .boxed()
     }

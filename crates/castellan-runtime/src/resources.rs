@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use castellan_core::block::Content;
 use castellan_core::caller::Surface;
 use castellan_core::outcome::Retry;
 use castellan_core::tool::{
     CallContext, DefaultDecision, Effect, Inspection, Report, SessionView, Typed, TypedTool,
     result_schema,
 };
-use castellan_core::{Caller, EffectStatus, ErrorCode, Outcome, Tool, ToolSpec};
+use castellan_core::{Block, Caller, EffectStatus, ErrorCode, Outcome, Tool, ToolSpec};
 use futures::future::{BoxFuture, FutureExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,8 @@ pub const READ: &str = "castellan_read_resource";
 
 /// How many resources a list shows.
 const LISTED: usize = 1_000;
+/// The most bytes that are read at once of what is no text.
+pub const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// How many values a completion offers.
 const OFFERED: usize = 100;
 
@@ -54,12 +57,21 @@ pub struct Template {
 }
 
 /// What was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     /// The media type.
     pub media_type: String,
     /// What it holds.
     pub text: String,
+}
+
+/// What was read and is no text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bytes {
+    /// The media type.
+    pub media_type: String,
+    /// What it holds, at most [`MOST_BYTES`].
+    pub bytes: Vec<u8>,
 }
 
 /// Something to read, all of one scheme.
@@ -93,6 +105,18 @@ pub trait Source: Send + Sync {
         _names: &'a [&'a str],
     ) -> BoxFuture<'a, Result<Vec<String>, castellan_store::Error>> {
         futures::future::ready(Ok(Vec::new())).boxed()
+    }
+
+    /// The same for what is no text; asked where there is no text of that name.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn bytes<'a>(
+        &'a self,
+        _name: &'a str,
+        _caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Option<Bytes>, Outcome>> {
+        futures::future::ready(Ok(None)).boxed()
     }
 }
 
@@ -184,7 +208,7 @@ impl Shelf {
             .collect()
     }
 
-    async fn read(&self, uri: &str, caller: &Caller) -> Result<Text, Outcome> {
+    async fn read(&self, uri: &str, caller: &Caller) -> Result<(String, Content), Outcome> {
         let schemes: Vec<_> = self
             .0
             .iter()
@@ -204,8 +228,16 @@ impl Shelf {
                 format!("the schemes are {}", schemes.join(", ")),
             ));
         };
-        if let Some(text) = source.read(name, caller).await? {
-            return Ok(text);
+        if let Some(read) = source.read(name, caller).await? {
+            return Ok((read.media_type, Content::Text(read.text)));
+        }
+        if let Some(read) = source.bytes(name, caller).await? {
+            if read.bytes.len() > MOST_BYTES {
+                let size = read.bytes.len();
+                let what = format!("it has {size} bytes, and {MOST_BYTES} are read at once");
+                return Err(Outcome::failed(what, ""));
+            }
+            return Ok((read.media_type, Content::Bytes(read.bytes)));
         }
         let there: Vec<_> = source
             .list()
@@ -250,8 +282,14 @@ pub struct Read {
     ok: bool,
     /// What was read.
     uri: String,
-    #[serde(flatten)]
-    text: Text,
+    /// The media type.
+    media_type: String,
+    /// What it holds, where that is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// How many bytes it holds, where that is no text; they stand beside this answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<usize>,
 }
 
 /// `castellan_read_resource` over this shelf.
@@ -304,19 +342,37 @@ impl TypedTool for ReadResource {
         context: CallContext,
     ) -> BoxFuture<'static, Report> {
         async move {
-            let outcome = match self.shelf.read(&params.uri, &context.caller).await {
-                Ok(text) => {
-                    let read = Read {
-                        ok: true,
-                        uri: params.uri,
-                        text,
-                    };
-                    crate::meta::answered(&read)
-                }
-                Err(outcome) => outcome,
-            };
-            outcome.into()
+            match self.shelf.read(&params.uri, &context.caller).await {
+                Ok((media_type, content)) => report(params.uri, media_type, content),
+                Err(outcome) => outcome.into(),
+            }
         }
         .boxed()
     }
+}
+
+/// What was read: text in the answer itself, anything else beside it.
+fn report(uri: String, media_type: String, content: Content) -> Report {
+    let mut read = Read {
+        ok: true,
+        uri,
+        media_type,
+        text: None,
+        bytes: None,
+    };
+    let bytes = match content {
+        Content::Text(text) => {
+            read.text = Some(text);
+            return crate::meta::answered(&read).into();
+        }
+        Content::Bytes(bytes) => bytes,
+    };
+    read.bytes = Some(bytes.len());
+    let mut report = Report::from(crate::meta::answered(&read));
+    report.blocks.push(Block::Resource {
+        uri: read.uri,
+        media_type: Some(read.media_type),
+        content: Content::Bytes(bytes),
+    });
+    report
 }

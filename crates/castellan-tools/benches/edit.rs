@@ -107,6 +107,7 @@ async fn run<T: TypedTool>(
         clock: Arc::new(ManualClock::new()),
         model: None,
         elicitation: None,
+        peer: None,
     };
     let begun = Instant::now();
     let report = call.execute(context).await;

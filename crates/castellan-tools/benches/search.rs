@@ -127,6 +127,7 @@ async fn search(root: &Path, arguments: &Value) -> String {
         clock: Arc::new(ManualClock::new()),
         model: None,
         elicitation: None,
+        peer: None,
     };
     call.execute(context).await.outcome.into_text()
 }

@@ -215,6 +215,7 @@ impl Bench {
                 cancel: self.stop.token(),
                 model: None,
                 elicitation: self.elicitation.clone(),
+                peer: None,
                 recorder: Arc::clone(&self.memory) as _,
             })
             .await

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use castellan_core::peer::Unasked;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use rmcp::RoleServer;
@@ -25,7 +26,7 @@ use super::parking::{Binding, Parked};
 use super::request::{Errand, Request};
 use super::run::{Done, Run, Turn};
 use super::wire;
-use crate::ask::{Posed, Unasked};
+use crate::ask::Posed;
 use crate::provider::Fault;
 
 /// What there is to answer a request with.

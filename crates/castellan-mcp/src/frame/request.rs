@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 use castellan_core::CancelSource;
 use castellan_core::event::LogLevel;
+use castellan_core::peer::Declared;
 use futures::future::BoxFuture;
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -21,7 +22,7 @@ use super::service::Desk;
 use super::{Frame, wire};
 use crate::ask::Ask;
 use crate::http::guard::bearer;
-use crate::provider::{Client, Context, Declared, Fault, Object};
+use crate::provider::{Client, Context, Fault, Object};
 
 /// The key under which a modern result says who sent it.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";

@@ -3,7 +3,8 @@
 //!
 //! The work is polled apart from whoever waits for it, so that it goes on while a modern client
 //! fetches an answer, a panic of it is a result like any other, and the questions of one step are
-//! gathered: what the work asks before it waits comes out as one round.
+//! gathered: what the work asks before it waits comes out as one round. Where the work has tasks of
+//! its own, what one of them asks at once still does.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Run {
         tasks: &TaskTracker,
         works: &TaskTracker,
         work: BoxFuture<'static, Result<Done, Fault>>,
-        questions: mpsc::Receiver<Posed>,
+        questions: mpsc::Receiver<Vec<Posed>>,
         notes: Arc<Notes>,
         cancel: CancelSource,
     ) -> Self {
@@ -85,7 +86,7 @@ impl Run {
 
 async fn drive(
     work: BoxFuture<'static, Result<Done, Fault>>,
-    mut questions: mpsc::Receiver<Posed>,
+    mut questions: mpsc::Receiver<Vec<Posed>>,
     turns: mpsc::Sender<Turn>,
 ) {
     let mut work = AssertUnwindSafe(work).catch_unwind();
@@ -95,8 +96,8 @@ async fn drive(
                 return Poll::Ready(Turn::Done(end.unwrap_or_else(|_panic| Err(broken()))));
             }
             let mut asked = Vec::new();
-            while let Poll::Ready(Some(posed)) = questions.poll_recv(context) {
-                asked.push(posed);
+            while let Poll::Ready(Some(round)) = questions.poll_recv(context) {
+                asked.extend(round);
             }
             if asked.is_empty() {
                 Poll::Pending

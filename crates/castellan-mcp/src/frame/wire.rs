@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use castellan_core::Picture;
 use castellan_core::block::{Block, Content};
 use castellan_core::event::LogLevel;
+use castellan_core::peer::{Declared, Question, Unasked};
 use rmcp::model::{
     CallToolResult, ClientCapabilities, ContentBlock, CreateMessageRequest, ElicitRequest,
     ElicitRequestParams, ErrorCode, ErrorData, GetPromptResult, InputRequest, ListRootsRequest,
@@ -17,10 +18,9 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use crate::ask::{Question, Unasked};
 use crate::provider::{
-    Annotations, Answer, Contents, Declared, Fault, Part, Prompt, PromptCard, ResourceCard,
-    Speaker, TemplateCard, ToolCard,
+    Annotations, Answer, Contents, Fault, Part, Prompt, PromptCard, ResourceCard, Speaker,
+    TemplateCard, ToolCard,
 };
 
 impl From<Fault> for ErrorData {

@@ -314,6 +314,7 @@ impl<'a> Episode<'a> {
             arguments: call.arguments(),
             cancel: self.cancel.clone(),
             person: None,
+            peer: None,
             model: None,
             watcher: Arc::clone(&self.watch.events),
         };

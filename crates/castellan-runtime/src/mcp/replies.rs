@@ -12,7 +12,7 @@ use crate::engine::Reply;
 use crate::meta::missed;
 
 /// What a refused request carries for programs.
-fn data(code: ErrorCode, error: &str) -> Value {
+pub(super) fn data(code: ErrorCode, error: &str) -> Value {
     json!({"ok": false, "error_code": code.as_str(), "error": error})
 }
 
@@ -121,16 +121,20 @@ fn failed(spec: &ToolSpec, reply: &Reply) -> Value {
 }
 
 /// What was read of a resource, from what the tool that reads them answers.
-pub(super) fn contents(uri: String, output: &str) -> Result<Vec<Contents>, Fault> {
-    let value: Value = serde_json::from_str(output).unwrap_or_default();
+pub(super) fn contents(uri: String, reply: Reply) -> Result<Vec<Contents>, Fault> {
+    let value: Value = serde_json::from_str(&reply.output).unwrap_or_default();
     let text = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-    let Some(content) = text("text") else {
+    let beside = reply.blocks.into_iter().find_map(|block| match block {
+        Block::Resource { content, .. } => Some(content),
+        Block::Audio { .. } | Block::Link { .. } => None,
+    });
+    let Some(content) = beside.or_else(|| text("text").map(Content::Text)) else {
         let what = "the resource is too long to be read at once";
         return Err(Fault::new(Fault::INTERNAL, what));
     };
     Ok(vec![Contents {
         uri,
         media_type: text("media_type"),
-        content: Content::Text(content),
+        content,
     }])
 }

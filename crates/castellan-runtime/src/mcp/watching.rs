@@ -23,7 +23,11 @@ pub(super) async fn watch(shelf: &Shelf, changes: &Changes, clock: &dyn Clock, w
     let mut looked_at_list = Duration::ZERO;
     loop {
         let wanted = changes.wanted();
-        let pace = if wanted.uris.is_empty() { LIST_PACE } else { PACE };
+        let pace = if wanted.uris.is_empty() {
+            LIST_PACE
+        } else {
+            PACE
+        };
         marks.retain(|uri, _| wanted.uris.contains(uri));
         if let Some(now) = look(shelf, &wanted.uris).await {
             for (uri, mark) in now {

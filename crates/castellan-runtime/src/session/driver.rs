@@ -577,6 +577,7 @@ impl Session {
             cancel: cancel.clone(),
             model: Some(Arc::clone(&self.parts.model)),
             elicitation: None,
+            peer: None,
             recorder: Arc::clone(&self.journal) as _,
         };
         Ok(self.parts.gate.handle(batch).await?)

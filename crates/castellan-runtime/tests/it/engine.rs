@@ -87,6 +87,7 @@ impl Outside {
             arguments: arguments.to_string(),
             cancel: stop.token(),
             person: person.map(|person| person as _),
+            peer: None,
             model: None,
             watcher: Arc::<Seen>::default(),
         };
@@ -206,6 +207,7 @@ async fn a_call_that_can_not_be_traced_does_not_run() {
         arguments: json!({"text": "a"}).to_string(),
         cancel: stop.token(),
         person: None,
+        peer: None,
         model: None,
         watcher: Arc::<Seen>::default(),
     };

@@ -146,6 +146,7 @@ impl World {
             clock: Arc::new(self.clock.clone()),
             model: None,
             elicitation: None,
+            peer: None,
         }
     }
 

@@ -78,6 +78,7 @@ pub(crate) fn context(view: &SessionView, stop: &CancelSource, clock: ManualCloc
         clock: Arc::new(clock),
         model: None,
         elicitation: None,
+        peer: None,
     }
 }
 

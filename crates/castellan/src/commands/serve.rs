@@ -33,7 +33,7 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
         CommandError::usage(error).hint(hint)
     })?;
     let mut signals = Signals::listen()?;
-    let server = mcp::server(world, &args.mcp).await?;
+    let (server, provider) = mcp::server(world, &args.mcp).await?;
     let settings = Settings {
         guard: Guard {
             hosts: config.hosts.clone(),
@@ -69,6 +69,7 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
     tokio::pin!(serving);
     let served = tokio::select! {
         served = &mut serving => served,
+        () = provider.watch(&*world.clock) => Ok(()),
         () = signals.next() => {
             note("stopping");
             // Calls first: connections end once their calls have.
@@ -77,6 +78,7 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
             serving.await
         }
     };
+    provider.settle().await?;
     served.map_err(crate::error::io("serve"))
 }
 

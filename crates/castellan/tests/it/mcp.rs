@@ -289,6 +289,21 @@ fn a_profile_shows_the_workspace_to_who_may_have_it() {
 }
 
 #[test]
+fn reads_are_counted_even_by_a_server_that_did_nothing_else() {
+    let home = Home::new();
+    let mut pipe = Pipe::open(&home, &[]);
+    for _ in 0..3 {
+        pipe.call("castellan_read_signal", &json!({"zone": "grid"}));
+    }
+    drop(pipe.input.take());
+    wait_until("the end", || pipe.child.try_wait().unwrap().is_some());
+    let mut next = Pipe::open(&home, &[]);
+    let counted = next.call("castellan_metrics", &json!({}));
+    let total = &counted["result"]["structuredContent"]["total"];
+    assert_eq!(total["reads"], 3, "{counted}");
+}
+
+#[test]
 fn the_person_behind_the_client_is_asked_and_decides() {
     let home = Home::new();
     let mut pipe = Pipe::with_person(&home, &["--profile", "full"], |question| {
@@ -456,4 +471,25 @@ fn the_server_ends_with_its_client_and_leaves_nothing_running() {
     drop(pipe.input.take());
     wait_until("the end", || pipe.child.try_wait().unwrap().is_some());
     assert!(processes_in(&inner).is_empty());
+}
+
+#[test]
+fn who_subscribes_hears_of_changes_that_another_process_made() {
+    let home = Home::new();
+    let (mut reader, mut writer) = (Pipe::open(&home, &[]), Pipe::open(&home, &[]));
+    let write = |value: u32| json!({"slot": "plan", "value": value});
+    writer.call("castellan_write_blackboard", &write(1));
+    let subscribed = reader.request("resources/subscribe", &json!({"uri": "blackboard://plan"}));
+    assert!(subscribed.get("result").is_some(), "{subscribed}");
+    let mut value = 1;
+    wait_until("word of a change", || {
+        value += 1;
+        writer.call("castellan_write_blackboard", &write(value));
+        // What is said before the answer is kept.
+        reader.request("ping", &json!({}));
+        !reader.notes.is_empty()
+    });
+    let note = &reader.notes[0];
+    assert_eq!(note["method"], "notifications/resources/updated", "{note}");
+    assert_eq!(note["params"]["uri"], "blackboard://plan");
 }
