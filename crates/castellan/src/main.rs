@@ -24,6 +24,7 @@ use castellan_host::shell::Shell;
 use castellan_host::{Environment, HELPER_ARG, children, env, helper};
 use castellan_tools::parse::child::WORKER_ARG;
 use clap::Parser as _;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::{Cli, Command, Config as ConfigCommand, Trace};
 use crate::error::{CommandError, Kind};
@@ -37,6 +38,11 @@ fn main() -> ExitCode {
         Some(argument) if argument == HELPER_ARG => return helper::run(),
         Some(argument) if argument == WORKER_ARG => return worker::run(),
         _ => {}
+    }
+    if let Err(error) = outlive_full_files() {
+        output::note(&format!(
+            "a file that may not grow would end this program: {error}"
+        ));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -63,6 +69,13 @@ fn main() -> ExitCode {
             error.kind.into()
         }
     }
+}
+
+/// Makes a write past the size a file may have (`ulimit -f`) fail, as it does on a full disk, so that
+/// it can be said; the signal that comes with it would end this program without a word. Commands are
+/// born without that.
+fn outlive_full_files() -> nix::Result<()> {
+    SigSet::from(Signal::SIGXFSZ).thread_block()
 }
 
 /// Help and version go to standard output and are no failure.

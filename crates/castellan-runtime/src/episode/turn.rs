@@ -10,7 +10,7 @@ use castellan_core::event::{Purpose, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::{
     CallId, Caller, Clock, EffectStatus, ErrorCode, Event, Model, ModelError, ModelEvent,
-    ModelReply, ModelRequest, Principal, Recorded, SessionId, Surface, token,
+    ModelReply, ModelRequest, Principal, Recorded, SessionId, Surface, fingerprint, token,
 };
 use castellan_gate::Pending;
 use futures::StreamExt as _;
@@ -150,6 +150,7 @@ impl Turn {
             messages: request.messages.len(),
             tools: request.tools.len(),
             size: token::size(&request.messages, &request.tools),
+            fingerprint: fingerprint::of(&request.messages),
             purpose: Purpose::Turn,
         };
         access.tell(vec![asked]).await?;

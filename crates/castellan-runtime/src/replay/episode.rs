@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use castellan_core::model::ModelInfo;
-use castellan_core::text::{one_line, shorten};
 use castellan_core::{
     Cancel, CancelSource, ErrorCode, Event, Model, ModelError, ModelEvent, ModelReply,
     ModelRequest, Recorded,
@@ -20,6 +19,8 @@ use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{BoxStream, StreamExt as _};
 use serde_json::Value;
 
+use super::difference::{Words, difference};
+use super::session::CHANGED;
 use super::{Line, Verdict};
 use crate::episode::gridworld::{Gridworld, Settings};
 use crate::episode::plugin::{Access, Act, Plugin, ToolUse, Trouble};
@@ -30,8 +31,12 @@ use crate::error::Error;
 use crate::session::Watcher;
 use crate::session::step::Limits;
 
-/// How much of a value that differs is shown, in characters.
-const SHOWN: usize = 160;
+/// How a line of the record and one of the new trace are told apart.
+const AGAIN: Words = Words {
+    old: "recorded is",
+    new: "now comes",
+    ends: "now it ends before that",
+};
 
 /// An episode that is on record.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +70,13 @@ impl Episode {
             .last()
             .unwrap_or(1);
         let events: Vec<Recorded> = lines.into_iter().filter_map(|line| line.event).collect();
+        if events.iter().any(|recorded| is_of_a_hook(&recorded.event)) {
+            return Err(format!(
+                "{} is of an episode in which hooks had a say; hooks are programs of their own, and \
+                 a replay starts none",
+                path.display()
+            ));
+        }
         let (plan, plugin, settings) = events
             .first()
             .and_then(|first| begun(&first.event))
@@ -153,7 +165,8 @@ impl Episode {
         let token = stop.token();
         let last = match &self.end {
             Some(end) if end.reason == STOPPED => end.steps,
-            Some(_) => u64::MAX,
+            // One step more tells that it goes on now where it had ended.
+            Some(end) => end.steps.saturating_add(1),
             None => self.steps(),
         };
         let watch = Watch {
@@ -213,9 +226,23 @@ impl Episode {
             }
             return Verdict::Diverges {
                 line: number,
-                what: difference(recorded.as_deref(), came.as_deref()),
+                what: difference(recorded.as_deref(), came.as_deref(), &AGAIN),
             };
         }
+    }
+}
+
+/// Whether a hook has decided about a call, changed it, or remarked on it.
+fn is_of_a_hook(event: &Event) -> bool {
+    match event {
+        Event::Policy { by, .. } => by.starts_with("hook "),
+        Event::ToolPrepared { repairs, .. } => {
+            repairs.iter().any(|repair| repair.starts_with(CHANGED))
+        }
+        Event::ToolResult { output, .. } => {
+            output.ends_with(']') && output.lines().any(|line| line.starts_with("[hook "))
+        }
+        _ => false,
     }
 }
 
@@ -246,62 +273,6 @@ fn texts(path: &Path) -> std::io::Result<impl Iterator<Item = Vec<u8>> + use<>> 
     let lines = BufReader::new(File::open(path)?).split(b'\n');
     // A line that can't be read differs from every other.
     Ok(lines.map(|line| line.unwrap_or_default()))
-}
-
-/// What is different between two lines, in a sentence.
-fn difference(recorded: Option<&[u8]>, came: Option<&[u8]>) -> String {
-    let shown = |text: &[u8]| one_line(&shorten(&String::from_utf8_lossy(text), SHOWN));
-    let (recorded, came) = match (recorded, came) {
-        (Some(recorded), Some(came)) => (recorded, came),
-        (Some(recorded), None) => {
-            return format!("recorded is {}; now it ends before that", shown(recorded));
-        }
-        (None, Some(came)) => return format!("the record ends here; now comes {}", shown(came)),
-        (None, None) => return String::new(),
-    };
-    let read = |text| serde_json::from_slice::<Value>(text).ok();
-    let (Some(old), Some(new)) = (read(recorded), read(came)) else {
-        return format!("recorded is {}; now comes {}", shown(recorded), shown(came));
-    };
-    let kind = |value: &Value| value.get("kind").and_then(Value::as_str).map(str::to_owned);
-    if kind(&old) != kind(&new) {
-        return format!("recorded is {}; now comes {}", shown(recorded), shown(came));
-    }
-    let kind = kind(&old).unwrap_or_default();
-    match first_difference(&old, &new, String::new()) {
-        Some((place, old, new)) => format!(
-            "{kind}: at {place} recorded is {}; now comes {}",
-            shown(old.as_bytes()),
-            shown(new.as_bytes())
-        ),
-        None => format!("{kind}: it is written otherwise, and says the same"),
-    }
-}
-
-/// The first place where two values differ, and what they have there.
-fn first_difference(old: &Value, new: &Value, place: String) -> Option<(String, String, String)> {
-    let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let added = new.keys().filter(|key| !old.contains_key(*key));
-            old.keys().chain(added).find_map(|key| {
-                let place = format!("{place}/{key}");
-                match (old.get(key), new.get(key)) {
-                    (Some(old), Some(new)) => first_difference(old, new, place),
-                    (old, new) => Some((place, text(old), text(new))),
-                }
-            })
-        }
-        (Value::Array(old), Value::Array(new)) => (0..old.len().max(new.len())).find_map(|index| {
-            let place = format!("{place}/{index}");
-            match (old.get(index), new.get(index)) {
-                (Some(old), Some(new)) => first_difference(old, new, place),
-                (old, new) => Some((place, text(old), text(new))),
-            }
-        }),
-        (old, new) if old == new => None,
-        (old, new) => Some((place, text(Some(old)), text(Some(new)))),
-    }
 }
 
 /// Sees events that are read later.
@@ -453,43 +424,5 @@ impl Plugin for Acts {
     ) -> BoxFuture<'a, Result<Act, Trouble>> {
         let missing = || Trouble::Plugin("has nothing more on record".to_owned());
         futures::future::ready(self.left.pop_front().ok_or_else(missing)).boxed()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn the_first_difference_is_found_with_its_place() {
-        let old = json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3});
-        for (new, place) in [
-            (json!({"kind": "x", "a": {"b": [1, 5]}, "c": 4}), "/a/b/1"),
-            (json!({"kind": "x", "a": {"b": [1]}, "c": 3}), "/a/b/1"),
-            (json!({"kind": "x", "a": {"b": [1, 2]}}), "/c"),
-            (
-                json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3, "d": 1}),
-                "/d",
-            ),
-        ] {
-            let found = first_difference(&old, &new, String::new()).unwrap();
-            assert_eq!(found.0, place);
-            let words = difference(
-                Some(old.to_string().as_bytes()),
-                Some(new.to_string().as_bytes()),
-            );
-            assert!(words.contains(place), "{words}");
-        }
-        assert_eq!(first_difference(&old, &old, String::new()), None);
-    }
-
-    #[test]
-    fn a_line_too_many_or_too_few_is_said() {
-        let line = json!({"kind": "x"}).to_string();
-        let line = Some(line.as_bytes());
-        assert!(difference(line, None).contains("ends before that"));
-        assert!(difference(None, line).contains("the record ends here"));
     }
 }

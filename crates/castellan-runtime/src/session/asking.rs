@@ -4,7 +4,8 @@
 use castellan_core::event::{Purpose, State as Activity, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::{
-    CallId, Cancel, ErrorCode, Event, ModelError, ModelEvent, ModelReply, ModelRequest, token,
+    CallId, Cancel, ErrorCode, Event, ModelError, ModelEvent, ModelReply, ModelRequest,
+    fingerprint, token,
 };
 use castellan_gate::Recorder as _;
 use futures::StreamExt as _;
@@ -89,6 +90,7 @@ impl Session {
             messages: request.messages.len(),
             tools: request.tools.len(),
             size,
+            fingerprint: fingerprint::of(&request.messages),
             purpose,
         });
         self.journal.commit().await?;

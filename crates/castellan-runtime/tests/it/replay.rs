@@ -124,6 +124,7 @@ async fn a_model_that_was_shown_something_else_is_found() {
             r#""output":"did something else""#,
             "bytes",
         ),
+        (r#""output":"did b""#, r#""output":"did c""#, "other words"),
         (
             r#""arguments":{"text":"b"}"#,
             r#""arguments":{"text":"c"}"#,

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use castellan_core::event::Purpose;
 use castellan_core::model::Usage;
 use castellan_core::text::{plain, shorten};
-use castellan_core::{Event, Recorded, SessionId};
+use castellan_core::{EpisodeId, Event, Recorded, SessionId};
 use castellan_gate::trace::{Line, path, read};
-use castellan_store::{Store, sessions};
+use castellan_store::{Store, episodes, sessions};
 use serde_json::json;
 
 use crate::error::CommandError;
@@ -27,6 +27,13 @@ pub(crate) async fn find(world: &World, name: &str) -> Result<PathBuf, CommandEr
         return Ok(episode);
     }
     let store = world.stored()?.ok_or_else(|| nothing_stored(name))?;
+    if let Ok(id) = name.parse::<EpisodeId>() {
+        let row = store.read(move |tx| episodes::get(tx, id)).await?;
+        return row.map(|row| PathBuf::from(row.trace)).ok_or_else(|| {
+            CommandError::usage(format!("there is no episode `{name}`"))
+                .hint("castellan run says the id of each at its end")
+        });
+    }
     let id = resolve(&store, name).await?;
     Ok(path(&world.home.traces(), id))
 }

@@ -79,7 +79,7 @@ fn a_changed_trace_diverges_at_its_line() {
     let mut lines: Vec<String> = trace.lines().map(str::to_owned).collect();
     let at = lines
         .iter()
-        .position(|line| line.contains("\"after\":"))
+        .position(|line| line.contains("\\\"after\\\":"))
         .unwrap();
     lines[at] = lines[at].replace("\\\"after\\\":", "\\\"After\\\":");
     home.write("t.jsonl", lines.join("\n") + "\n");
