@@ -111,9 +111,11 @@ impl McpServer {
         let spec = disclosure
             .find(&call.name)
             .map_err(|missing| replies::unroutable(&call.name, missing))?;
+        let named = call.arguments.get("name").and_then(Value::as_str);
+        let missing = named.and_then(|name| disclosure.find(name).err());
         let reply = self.run(spec, call.arguments, context).await?;
         if reply.is_error && spec.domain == DISCOVERY {
-            return Err(replies::fault(&reply));
+            return Err(replies::fault(&reply, missing));
         }
         let album = self.parts.engine.gate().album();
         Ok(replies::answer(spec, reply, &album))
@@ -174,7 +176,7 @@ impl McpServer {
         match reply.code {
             None => replies::contents(uri, reply),
             Some(ErrorCode::NotFound | ErrorCode::Validation) => Err(Fault::no_resource(&uri)),
-            Some(_) => Err(replies::fault(&reply)),
+            Some(_) => Err(replies::fault(&reply, None)),
         }
     }
 }

@@ -18,28 +18,42 @@ pub(super) fn data(code: ErrorCode, error: &str) -> Value {
 
 /// A call of a tool that is not there, or not for this client.
 pub(super) fn unroutable(name: &str, missing: Missing) -> Fault {
-    let near = match &missing {
-        Missing::Unknown(near) => Some(near.clone()),
-        Missing::Hidden => None,
-    };
+    let near = near(&missing);
     let outcome = missed(name, missing);
     let code = outcome.code().unwrap_or(ErrorCode::ToolNotFound);
     let error = outcome.into_text();
-    let mut data = data(code, &error);
-    if let (Some(near), Some(object)) = (near, data.as_object_mut()) {
-        object.insert("nearest".to_owned(), json!(near));
-    }
+    let data = with_nearest(data(code, &error), near);
     Fault::invalid(error).with_data(data)
 }
 
-/// A meta tool that failed: the request could not be routed to what it meant.
-pub(super) fn fault(reply: &Reply) -> Fault {
+/// The names that come nearest to one that leads nowhere.
+fn near(missing: &Missing) -> Option<Vec<String>> {
+    match missing {
+        Missing::Unknown(near) => Some(near.clone()),
+        Missing::Hidden => None,
+    }
+}
+
+fn with_nearest(mut data: Value, near: Option<Vec<String>>) -> Value {
+    if let (Some(near), Some(object)) = (near, data.as_object_mut()) {
+        object.insert("nearest".to_owned(), json!(near));
+    }
+    data
+}
+
+/// A meta tool that failed: the request could not be routed to what it meant. `missing` says what
+/// of its arguments names no tool.
+pub(super) fn fault(reply: &Reply, missing: Option<Missing>) -> Fault {
     let code = reply.code.unwrap_or(ErrorCode::ToolFailed);
     let number = match code {
         ErrorCode::ToolNotFound => Fault::METHOD_NOT_FOUND,
         _ => Fault::INVALID_PARAMS,
     };
-    Fault::new(number, reply.output.clone()).with_data(data(code, &reply.output))
+    let near = missing
+        .filter(|_| code == ErrorCode::ToolNotFound)
+        .and_then(|missing| near(&missing));
+    let data = with_nearest(data(code, &reply.output), near);
+    Fault::new(number, reply.output.clone()).with_data(data)
 }
 
 /// What keeps a call from being recorded: it is not known how far it came.
