@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test | conformance | tidy | docs | bench`.
+//! The project's own commands: `cargo xtask test | conformance | interop | tidy | docs | bench`.
 //!
 //! They orchestrate cargo and git and hold no knowledge of the product beyond the layer table in
 //! `tidy/edges.rs`. Start reading at [`dispatch`]; each command is one module.
@@ -6,8 +6,11 @@
 mod bench;
 mod conformance;
 mod docs;
+mod external;
+mod interop;
 mod process;
 mod say;
+mod server;
 mod test;
 mod tidy;
 mod workspace;
@@ -24,7 +27,9 @@ The project's own commands.
 Usage: cargo xtask <COMMAND>
 
   test [ARGS…]           build the workspace, run the doc tests, then every test; ARGS go to the runner
-  conformance [URL]      run the official MCP suite against the fixture server, or the one at URL
+  conformance            run the official MCP suite against its fixtures, then against the product
+  conformance --url URL  run what of it needs no fixture against the server at URL
+  interop                let clients that others wrote call the product, and check their answers
   tidy                   hold the source tree against the rules of the house
   docs [--check | --api] write the generated pages of docs/, compare them, or build the API docs
   bench [NAME]           build with optimisation and run the benchmarks whose name contains NAME";
@@ -48,7 +53,8 @@ fn dispatch(args: &[String]) -> Result<u8> {
     match words.as_slice() {
         ["test", ..] => test::run(&Workspace::load()?, args.get(1..).unwrap_or_default()),
         ["conformance"] => conformance::run(&Workspace::load()?, None),
-        ["conformance", url] => conformance::run(&Workspace::load()?, Some(url)),
+        ["conformance", "--url", url] => conformance::run(&Workspace::load()?, Some(url)),
+        ["interop"] => interop::run(&Workspace::load()?),
         ["tidy"] => tidy::run(&Workspace::load()?),
         ["docs"] => docs::write(&Workspace::load()?),
         ["docs", "--check"] => docs::check(&Workspace::load()?),

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Lines};
 use std::path::Path;
-use std::process::{ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -48,6 +48,14 @@ impl Child {
             .current_dir(directory)
             .stdin(Stdio::null());
         Self { command, shown }
+    }
+
+    /// The same, ended where it has not come to its end by itself in two minutes.
+    pub(crate) fn patient<A: AsRef<OsStr>>(program: &Path, args: &[A], directory: &Path) -> Self {
+        let mut all: Vec<&OsStr> = vec!["--kill-after=5".as_ref(), "120".as_ref()];
+        all.push(program.as_os_str());
+        all.extend(args.iter().map(AsRef::as_ref));
+        Self::new("timeout", &all, directory)
     }
 
     /// Sets one variable of the child's environment.
@@ -119,27 +127,27 @@ impl Child {
 /// A program in the background. Dropped, it is killed.
 pub(crate) struct Running {
     child: std::process::Child,
-    said: Lines<BufReader<ChildStderr>>,
+    said: Lines<BufReader<ChildStdout>>,
     shown: String,
 }
 
 impl Running {
-    /// Starts `program`, whose standard error can be read.
+    /// Starts `program`, whose standard output can be read.
     pub(crate) fn start(mut program: Child) -> Result<Self> {
         let mut child = program
             .command
-            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("could not start `{}`", program.shown))?;
-        let stderr = child.stderr.take().context("no standard error")?;
+        let stdout = child.stdout.take().context("no standard output")?;
         Ok(Self {
             child,
-            said: BufReader::new(stderr).lines(),
+            said: BufReader::new(stdout).lines(),
             shown: program.shown,
         })
     }
 
-    /// The first line of its standard error that starts with `beginning`.
+    /// The first line of its standard output that starts with `beginning`.
     pub(crate) fn line_that_starts_with(&mut self, beginning: &str) -> Result<String> {
         for line in self.said.by_ref() {
             let line = line?;
@@ -197,11 +205,7 @@ mod tests {
 
     #[test]
     fn a_program_in_the_background_is_gone_once_it_is_dropped() {
-        let child = Child::new(
-            "sh",
-            &["-c", "echo at $$ >&2; exec sleep 600"],
-            Path::new("."),
-        );
+        let child = Child::new("sh", &["-c", "echo at $$; exec sleep 600"], Path::new("."));
         let mut running = Running::start(child).unwrap();
         let line = running.line_that_starts_with("at ").unwrap();
         let process = format!("/proc/{}", line.trim_start_matches("at "));

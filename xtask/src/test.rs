@@ -1,15 +1,16 @@
-//! `cargo xtask test`: builds once, runs the doc tests and the MCP conformance suite, then
-//! everything else.
+//! `cargo xtask test`: builds once, runs the doc tests, the MCP conformance suite and the clients of
+//! others, then everything else.
 //!
 //! The test runner goes last and nothing is printed after it, so that the end of the output is the
 //! runner's own summary.
 
 use anyhow::Result;
 
-use crate::conformance;
+use crate::external;
 use crate::process::{cargo, is_there};
 use crate::say;
 use crate::workspace::Workspace;
+use crate::{conformance, interop};
 
 /// Programs that tests start, beside the toolchain: what for, and how to get them.
 const NEEDS: &[(&str, &str, &str)] = &[
@@ -26,7 +27,7 @@ const NEEDS: &[(&str, &str, &str)] = &[
     ),
     (
         "npm",
-        "it installs the official MCP conformance suite, which is left out without it",
+        "it installs the official MCP conformance suite; without it Python installs one for that",
         "apt-get install npm",
     ),
 ];
@@ -57,13 +58,24 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<u8> {
     // add would make it build everything a second time.
     let build = cargo(&["build", "--workspace", "--bins", "--tests"], root);
     say::heading(&format!("building the workspace: {}", build.shown()));
-    let code = build.run()?;
+    let all = args.is_empty();
+    let (code, installed) = std::thread::scope(|scope| {
+        // The downloads take as long as the build does.
+        let installing = all.then(|| scope.spawn(|| external::install(workspace)));
+        let code = build.run();
+        let installed = installing.map(|thread| {
+            let broke = |_panic| Err(anyhow::anyhow!("their installation broke down"));
+            thread.join().unwrap_or_else(broke)
+        });
+        (code, installed)
+    });
+    let code = code?;
     if code != 0 {
         return Ok(code);
     }
 
     let mut doc_code = 0;
-    if nextest && args.is_empty() {
+    if nextest && all {
         let doc = cargo(&["test", "--doc", "--workspace"], root);
         say::heading(&format!("doc tests: {}", doc.shown()));
         doc_code = doc.run()?;
@@ -72,8 +84,8 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<u8> {
         }
     }
 
-    if args.is_empty() {
-        doc_code = doc_code.max(conform(workspace));
+    if let Some(installed) = installed {
+        doc_code = doc_code.max(conform(workspace, installed));
     }
 
     let runner = cargo(&runner_args(nextest, args), root);
@@ -82,16 +94,23 @@ pub(crate) fn run(workspace: &Workspace, args: &[String]) -> Result<u8> {
     Ok(if code == 0 { doc_code } else { code })
 }
 
-/// Runs the official MCP suite, where it can be had; the code is its own.
-fn conform(workspace: &Workspace) -> u8 {
-    if let Err(error) = conformance::install(&workspace.root) {
-        say::line(&format!("the MCP conformance suite is LEFT OUT: {error:#}"));
+/// Runs the official MCP suite and the clients of others, where they could be had; the code is
+/// theirs.
+fn conform(workspace: &Workspace, installed: Result<()>) -> u8 {
+    if let Err(error) = installed {
+        say::line(&format!(
+            "the MCP conformance suite and the clients of others are LEFT OUT: {error:#}"
+        ));
         return 0;
     }
-    conformance::run(workspace, None).unwrap_or_else(|error| {
-        say::line(&format!("the MCP conformance suite FAILED: {error:#}"));
-        1
-    })
+    let ended = |what: &str, end: Result<u8>| {
+        end.unwrap_or_else(|error| {
+            say::line(&format!("{what} FAILED: {error:#}"));
+            1
+        })
+    };
+    let suite = ended("conformance", conformance::run(workspace, None));
+    suite.max(ended("interop", interop::run(workspace)))
 }
 
 /// The arguments of cargo for the runner: all of the workspace unless the caller names packages.

@@ -43,6 +43,7 @@ const RELAY: &str = "castellan-relay";
 const SUBSTRATE: &str = "castellan-substrate";
 const RUNTIME: &str = "castellan-runtime";
 const SERVER: &str = "castellan-server";
+const CONFORMANCE: &str = "castellan-conformance";
 
 const BELOW_RUNTIME: &[&str] = &[CORE, HOST, STORE, LLM, MCP, TOOLS, GATE, RELAY, SUBSTRATE];
 const BELOW_SERVER: &[&str] = &[
@@ -81,6 +82,8 @@ const ROOMS: &[Room] = &[
     room(RUNTIME, Product(3), BELOW_RUNTIME),
     room(SERVER, Product(4), BELOW_SERVER),
     room("castellan", Product(5), BELOW_BINARY),
+    // Beside the binary, built like it, and never shipped.
+    room(CONFORMANCE, Product(5), BELOW_BINARY),
     Room {
         name: TESTKIT,
         layer: Development,
