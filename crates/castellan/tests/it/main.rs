@@ -17,8 +17,10 @@ mod folder;
 mod init;
 mod pages;
 mod pictures;
+mod plugins;
 mod program;
 mod repl;
+mod replay;
 // Says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
 mod sandbox;
