@@ -19,8 +19,10 @@ mod mcp;
 mod mcp_client;
 mod pages;
 mod pictures;
+mod plugins;
 mod program;
 mod repl;
+mod replay;
 // Says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
 mod sandbox;
