@@ -30,6 +30,7 @@ use crate::cli::{Cli, Command, Config as ConfigCommand, Trace};
 use crate::error::{CommandError, Kind};
 use crate::home::Home;
 use crate::wiring::World;
+use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
     // The supervisor of a shell call and the parser of a file are this program too. They need
@@ -107,11 +108,14 @@ fn run(cli: Cli, environment: Environment) -> Result<(), CommandError> {
         Some(Command::Init(args)) => return commands::init::run(&environment, &home, args),
         _ => {}
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(error::io("start the runtime"))?;
+    let mut builder = match &cli.command {
+        // One client, whose requests are short: handing them from thread to thread would cost more
+        // than the rest of them.
+        Some(Command::Mcp(_)) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let runtime = builder.worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(error::io("start the runtime"))?;
     runtime.block_on(dispatch(cli, environment, home))
 }
 
