@@ -17,7 +17,7 @@ use std::sync::Arc;
 use castellan_core::caller::Claim;
 use castellan_core::port::{Elicitation, Progress};
 use castellan_core::tool::Effect;
-use castellan_core::{Clock, ErrorCode, Event, Peer, Principal, Recorded, Surface, ToolSpec};
+use castellan_core::{Clock, ErrorCode, Event, Peer as _, Principal, Recorded, Surface, ToolSpec};
 use castellan_gate::Disclosure;
 use castellan_gate::disclosure::Missing;
 use castellan_mcp::provider::{

@@ -25,12 +25,16 @@ pub(super) fn play(node: &Node, era: &str, target: &[&str], home: &Path) -> Resu
     let tools = listed.get("tools").and_then(Value::as_array);
     let tools = tools.with_context(|| format!("it could not list the tools: {listed}"))?;
     let tool = |tool: &Value| json!({"name": tool["name"], "schema": tool["inputSchema"]});
-    let signature = listed.get("_meta").and_then(|meta| meta.get(SIGNATURE));
+    let search = once.call(
+        "search_tools",
+        &json!({"query": "deposit", "domain": "substrate"}),
+    )?;
+    let signature = search.get("signature").filter(|server| !server.is_null());
     let grid = json!({"zone": "grid", "signal": "coordination"});
     let deposit = json!({"zone": "grid", "signal": "coordination", "amount": 2.0});
     Ok(json!({
         "tools": tools.iter().map(tool).collect::<Vec<_>>(),
-        "search": once.call("search_tools", &json!({"query": "deposit", "domain": "substrate"}))?,
+        "search": search,
         "describe": once.call("describe_tool", &json!({"name": "castellan_deposit_signal"}))?,
         "deposit": once.call("deposit_signal", &deposit)?,
         "read": once.call("read_signal", &grid)?,
@@ -87,6 +91,7 @@ impl Once<'_> {
             "structured": said["structuredContent"],
             "text": said["content"][0]["text"],
             "is_error": said["isError"],
+            "signature": said["_meta"][SIGNATURE],
         }))
     }
 }

@@ -9,6 +9,7 @@
 
 mod attend;
 pub(crate) mod connection;
+mod listening;
 mod method;
 mod notes;
 pub(crate) mod page;

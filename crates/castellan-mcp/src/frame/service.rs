@@ -21,10 +21,11 @@ use rmcp::{RoleServer, ServerHandler};
 
 use super::attend::Reply;
 use super::connection::Connection;
+use super::listening::Listening;
 use super::request::{Errand, is_modern};
 use super::run::Done;
 use super::{Frame, method, wire};
-use crate::change::{Change, Interest};
+use crate::change::Change;
 use crate::jsonrpc::NO_INTRODUCTION;
 use crate::provider::{Completing, Completion, Fault, Object, ToolCall};
 
@@ -38,6 +39,7 @@ const DISCOVERY_LASTS: u64 = 10;
 pub(crate) struct Desk {
     pub(super) frame: Arc<Frame>,
     pub(super) connection: Arc<Connection>,
+    listening: Listening,
 }
 
 impl fmt::Debug for Desk {
@@ -48,7 +50,11 @@ impl fmt::Debug for Desk {
 
 impl Desk {
     pub(crate) fn new(frame: Arc<Frame>, connection: Arc<Connection>) -> Self {
-        Self { frame, connection }
+        Self {
+            frame,
+            connection,
+            listening: Listening::default(),
+        }
     }
 }
 
@@ -348,15 +354,16 @@ impl ServerHandler for Desk {
         if let Some(uris) = &mut accepted.resource_subscriptions {
             uris.truncate(self.frame.limits.watched);
         }
+        // It is acknowledged next, and served only then.
+        let changes = self.frame.provider.changes();
+        self.listening.expect(changes, requested);
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let watch = self
-            .frame
-            .provider
-            .changes()
-            .watch(interest(context.accepted()));
+        let changes = self.frame.provider.changes();
+        let (requested, accepted) = (context.requested(), context.accepted());
+        let watch = self.listening.begin(changes, requested, accepted);
         loop {
             let changed = tokio::select! {
                 changed = watch.next() => changed,
@@ -388,26 +395,5 @@ impl ServerHandler for Desk {
             .protocol_version()
             .is_some_and(|version| is_modern(&version));
         Err(method::unread(request, modern).into())
-    }
-}
-
-fn interest(filter: &SubscriptionFilter) -> Interest {
-    let lists = [
-        (filter.tools_list_changed, Change::Tools),
-        (filter.prompts_list_changed, Change::Prompts),
-        (filter.resources_list_changed, Change::Resources),
-    ];
-    Interest {
-        lists: lists
-            .into_iter()
-            .filter(|(wanted, _)| *wanted == Some(true))
-            .map(|(_, list)| list)
-            .collect(),
-        uris: filter
-            .resource_subscriptions
-            .iter()
-            .flatten()
-            .cloned()
-            .collect(),
     }
 }
