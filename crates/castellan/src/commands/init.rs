@@ -36,7 +36,7 @@ struct Wish<'a> {
 enum Plan {
     /// It is so; in words.
     Done(String),
-    Change(Change),
+    Change(Box<Change>),
 }
 
 /// A change of a client's file.
@@ -125,13 +125,13 @@ fn plan(wish: &Wish<'_>, client: Client) -> Result<Plan, CommandError> {
         .changed(file.content(), &settings, place, entry.as_ref());
     let content = changed.map_err(|flaw| flawed(&flaw, client, &path))?;
     let diff = Redaction::new(secrets(&settings)).apply(file.diff(&content));
-    Ok(Plan::Change(Change {
+    Ok(Plan::Change(Box::new(Change {
         client,
         diff: plain(&diff),
         file,
         content,
         done,
-    }))
+    })))
 }
 
 impl Change {
@@ -189,9 +189,9 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
         return changes.iter().try_for_each(|change| out(&change.diff));
     }
     if io::stdin().is_terminal() && out_is_terminal() {
-        return changes.iter().try_for_each(offer);
+        return changes.iter().try_for_each(|change| offer(change));
     }
-    let row = |change: &Change| {
+    let row = |change: &Box<Change>| {
         let path = change.file.path.display();
         vec![
             command(wish.args, change.client, &[]),
