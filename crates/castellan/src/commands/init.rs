@@ -189,7 +189,7 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
         return changes.iter().try_for_each(|change| out(&change.diff));
     }
     if io::stdin().is_terminal() && out_is_terminal() {
-        return changes.iter().try_for_each(|change| offer(change));
+        return offer_all(&changes);
     }
     let row = |change: &Box<Change>| {
         let path = change.file.path.display();
@@ -200,6 +200,24 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
     };
     let rows: Vec<_> = changes.iter().map(row).collect();
     out(&table(&rows))
+}
+
+/// Offers each of them; one that fails keeps the others from nothing.
+fn offer_all(changes: &[Box<Change>]) -> Result<(), CommandError> {
+    let mut failed = Vec::new();
+    for change in changes {
+        if let Err(error) = offer(change) {
+            note(&format!("{}: {}", change.client.title(), error.text()));
+            failed.push(change.client.title());
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::failed(format!(
+        "not changed as offered: the settings of {}",
+        failed.join(", ")
+    )))
 }
 
 /// Shows a change and makes it if the person says so.
