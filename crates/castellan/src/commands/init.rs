@@ -181,7 +181,7 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
     for client in there {
         match plan(wish, client) {
             Ok(Plan::Done(words)) => note(&words),
-            Ok(Plan::Change(change)) => changes.push(change),
+            Ok(Plan::Change(change)) => changes.push(*change),
             Err(error) => note(&format!("{}: {}", client.title(), error.text())),
         }
     }
@@ -191,7 +191,7 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
     if io::stdin().is_terminal() && out_is_terminal() {
         return offer_all(&changes);
     }
-    let row = |change: &Box<Change>| {
+    let row = |change: &Change| {
         let path = change.file.path.display();
         vec![
             command(wish.args, change.client, &[]),
@@ -203,7 +203,7 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
 }
 
 /// Offers each of them; one that fails keeps the others from nothing.
-fn offer_all(changes: &[Box<Change>]) -> Result<(), CommandError> {
+fn offer_all(changes: &[Change]) -> Result<(), CommandError> {
     let mut failed = Vec::new();
     for change in changes {
         if let Err(error) = offer(change) {
