@@ -130,7 +130,11 @@ impl Actor {
     ) -> Result<Box<dyn Plugin>, CommandError> {
         Ok(match self {
             Self::Gridworld(gridworld) => Box::new(gridworld),
-            Self::Session(chosen) => Box::new(Turn::new(chosen.model, world.limits())),
+            Self::Session(chosen) => Box::new(Turn::new(
+                chosen.model,
+                world.limits(),
+                world.config.session.compact_at,
+            )),
             Self::Program { path } => {
                 let named = world.environment.named(&world.config.tools.environment);
                 let job = ShellJob {
