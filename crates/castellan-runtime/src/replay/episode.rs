@@ -68,7 +68,7 @@ impl Episode {
         let observed = numbered
             .filter(|(_, recorded)| matches!(recorded.event, Event::Observation { .. }))
             .map(|(number, _)| number)
-            .last()
+            .next_back()
             .unwrap_or(1);
         let events: Vec<Recorded> = lines.into_iter().filter_map(|line| line.event).collect();
         if events.iter().any(|recorded| is_of_a_hook(&recorded.event)) {
@@ -189,11 +189,11 @@ impl Episode {
     }
 
     fn steps(&self) -> u64 {
-        let observations = self.events.iter().filter_map(|one| match one.event {
+        let mut observations = self.events.iter().filter_map(|one| match one.event {
             Event::Observation { step, .. } => Some(step),
             _ => None,
         });
-        observations.last().unwrap_or(0)
+        observations.next_back().unwrap_or(0)
     }
 
     fn compare(&self, again: &Path) -> Verdict {

@@ -212,10 +212,11 @@ fn traced(file: &Path) -> Vec<Recorded> {
     let lines = trace::read(file).unwrap();
     lines
         .map(|line| match line {
-            Line::Event(event) => *event,
-            Line::Unreadable { problem, .. } => panic!("{problem}"),
+            Line::Event(event) => Ok(*event),
+            Line::Unreadable { problem, .. } => Err(problem),
         })
-        .collect()
+        .collect::<Result<_, _>>()
+        .unwrap()
 }
 
 /// The observations on record.
@@ -230,9 +231,11 @@ fn observations(file: &Path) -> Vec<Value> {
 }
 
 async fn replayed(file: &Path) -> Verdict {
-    let Record::Episode(episode) = read(file).unwrap() else {
-        panic!("not an episode");
+    let episode = match read(file).unwrap() {
+        Record::Episode(episode) => Some(episode),
+        Record::Session(_) => None,
     };
+    let episode = episode.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let again = folder.path().join("again.jsonl");
     let stage = stage(episode.plan().seed, &again).unwrap();

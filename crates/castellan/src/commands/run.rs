@@ -175,7 +175,9 @@ async fn actor(world: &World, args: &Run, workspace: &Path) -> Result<Actor, Com
                 return Err(CommandError::usage("--set: a session takes no settings")
                     .hint("--model, --base-url and the configuration say what it runs on"));
             }
-            let chosen = model::choose(world, &args.model).await?;
+            let chosen = model::choose(world, &args.model).await.map_err(|error| {
+                error.hint("the plugin `session` is a model; --plugin gridworld needs none")
+            })?;
             if let Some(found) = &chosen.found {
                 note(found);
             }
