@@ -38,6 +38,7 @@ const EARLY: u64 = 150;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        .enable_time()
         .build()
         .unwrap();
     let began = Instant::now();

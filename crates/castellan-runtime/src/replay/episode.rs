@@ -10,7 +10,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use castellan_core::model::ModelInfo;
+use castellan_core::event::CompactionCause;
+use castellan_core::model::{ModelInfo, Overflow};
 use castellan_core::{
     Cancel, CancelSource, ErrorCode, Event, Model, ModelError, ModelEvent, ModelReply,
     ModelRequest, Recorded,
@@ -67,7 +68,7 @@ impl Episode {
         let observed = numbered
             .filter(|(_, recorded)| matches!(recorded.event, Event::Observation { .. }))
             .map(|(number, _)| number)
-            .last()
+            .next_back()
             .unwrap_or(1);
         let events: Vec<Recorded> = lines.into_iter().filter_map(|line| line.event).collect();
         if events.iter().any(|recorded| is_of_a_hook(&recorded.event)) {
@@ -135,7 +136,13 @@ impl Episode {
                     turn_tokens: number("max_turn_tokens"),
                     session_tokens: number("max_session_tokens"),
                 };
-                Ok(Box::new(Turn::new(Arc::new(Answers::of(self)), limits)))
+                let compact_at = self.settings.get("compact_at").and_then(Value::as_f64);
+                let answers = Arc::new(Answers::of(self));
+                Ok(Box::new(Turn::new(
+                    answers,
+                    limits,
+                    compact_at.unwrap_or(1.0),
+                )))
             }
             _ => Ok(Box::new(Acts::of(self))),
         }
@@ -182,11 +189,11 @@ impl Episode {
     }
 
     fn steps(&self) -> u64 {
-        let observations = self.events.iter().filter_map(|one| match one.event {
+        let mut observations = self.events.iter().filter_map(|one| match one.event {
             Event::Observation { step, .. } => Some(step),
             _ => None,
         });
-        observations.last().unwrap_or(0)
+        observations.next_back().unwrap_or(0)
     }
 
     fn compare(&self, again: &Path) -> Verdict {
@@ -299,7 +306,7 @@ impl Onlooker for StopAt {
 /// A model that answers what is on record.
 struct Answers {
     info: ModelInfo,
-    left: Mutex<VecDeque<ModelReply>>,
+    left: Mutex<VecDeque<Result<ModelReply, ModelError>>>,
     /// What is said where there is no answer left: the recorded failure, if that is how it ended.
     failure: String,
 }
@@ -308,6 +315,10 @@ impl Answers {
     fn of(episode: &Episode) -> Self {
         let name = episode.settings.get("model").and_then(Value::as_str);
         let name = name.unwrap_or_default().to_owned();
+        let window = episode
+            .settings
+            .get("context_window")
+            .and_then(Value::as_u64);
         let end = episode.end.as_ref();
         let failure = end.and_then(|end| end.reason.split_once(UNASKED));
         let replies = episode.events.iter().filter_map(|one| replied(&one.event));
@@ -315,7 +326,7 @@ impl Answers {
             info: ModelInfo {
                 model: name.clone(),
                 name,
-                context_window: None,
+                context_window: window,
                 supports_vision: false,
             },
             left: Mutex::new(replies.collect()),
@@ -326,7 +337,25 @@ impl Answers {
     }
 }
 
-fn replied(event: &Event) -> Option<ModelReply> {
+/// What the model's server had answered: a reply, or that the request was too long, which is known by
+/// what followed from it.
+fn replied(event: &Event) -> Option<Result<ModelReply, ModelError>> {
+    if let Event::Compaction {
+        cause: CompactionCause::Overflow,
+        window,
+        asked,
+        ..
+    } = event
+    {
+        let overflow = Overflow {
+            limit: *window,
+            asked: *asked,
+        };
+        return Some(Err(ModelError {
+            overflow: Some(overflow),
+            ..ModelError::new(ErrorCode::ModelContextOverflow, "the request was too long")
+        }));
+    }
     let Event::ModelResponse {
         text,
         reasoning,
@@ -339,14 +368,14 @@ fn replied(event: &Event) -> Option<ModelReply> {
     else {
         return None;
     };
-    Some(ModelReply {
+    Some(Ok(ModelReply {
         text: text.clone(),
         reasoning: reasoning.clone(),
         calls: calls.iter().map(|call| call.raw.clone()).collect(),
         finish: finish.clone(),
         usage: *usage,
         attempts: *attempts,
-    })
+    }))
 }
 
 impl Model for Answers {
@@ -360,9 +389,9 @@ impl Model for Answers {
         _cancel: Cancel,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = left.pop_front().map(ModelEvent::Reply);
         let failure = || ModelError::new(ErrorCode::ModelUnreachable, self.failure.clone());
-        futures::stream::iter([answer.ok_or_else(failure)]).boxed()
+        let answer = left.pop_front().unwrap_or_else(|| Err(failure()));
+        futures::stream::iter([answer.map(ModelEvent::Reply)]).boxed()
     }
 }
 

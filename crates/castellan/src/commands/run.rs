@@ -130,7 +130,11 @@ impl Actor {
     ) -> Result<Box<dyn Plugin>, CommandError> {
         Ok(match self {
             Self::Gridworld(gridworld) => Box::new(gridworld),
-            Self::Session(chosen) => Box::new(Turn::new(chosen.model, world.limits())),
+            Self::Session(chosen) => Box::new(Turn::new(
+                chosen.model,
+                world.limits(),
+                world.config.session.compact_at,
+            )),
             Self::Program { path } => {
                 let named = world.environment.named(&world.config.tools.environment);
                 let job = ShellJob {
@@ -171,7 +175,9 @@ async fn actor(world: &World, args: &Run, workspace: &Path) -> Result<Actor, Com
                 return Err(CommandError::usage("--set: a session takes no settings")
                     .hint("--model, --base-url and the configuration say what it runs on"));
             }
-            let chosen = model::choose(world, &args.model).await?;
+            let chosen = model::choose(world, &args.model).await.map_err(|error| {
+                error.hint("the plugin `session` is a model; --plugin gridworld needs none")
+            })?;
             if let Some(found) = &chosen.found {
                 note(found);
             }

@@ -6,7 +6,7 @@ use std::process::Child;
 use castellan_testkit::Home;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::episode::{episode, example, home};
 use crate::program::{PROGRAM, Run, piped, processes_in, run, wait_until};
@@ -217,4 +217,71 @@ fn a_program_dies_with_us() {
         "{}",
         replayed.stdout
     );
+}
+
+#[test]
+fn hooks_are_heard_in_an_episode_and_none_is_started_by_its_replay() {
+    let home = Home::new();
+    let log = home.workspace().join("log");
+    let hook = |command: &str| {
+        home.write_config(&format!(
+            "sandbox = \"off\"\n[[hooks]]\nevent = \"pre_tool\"\nmatcher = \"*deposit*\"\n\
+             command = {command:?}\n"
+        ));
+    };
+    let text = "#!/bin/sh\nread line\necho '{\"mcp_tools\": [{\"tool\": \
+                \"castellan_deposit_signal\", \"args\": {\"zone\": \"a\", \"signal\": \"b\", \
+                \"amount\": 1}}]}'\nread line\necho '{\"done\": true}'\n";
+    let heard = || std::fs::read_to_string(&log).unwrap_or_default();
+    hook(&format!("echo heard >>{}", log.display()));
+    assert_eq!(played(&home, text, &[]).code, 0);
+    assert_eq!(heard(), "heard\n");
+    let replayed = run(&home, &["trace", "replay", "t"]);
+    assert_eq!(replayed.code, 0, "{replayed:?}");
+    assert_eq!(heard(), "heard\n");
+
+    std::fs::remove_file(home.workspace().join("t")).unwrap();
+    hook(&format!(
+        "echo heard >>{}; echo not here >&2; exit 2",
+        log.display()
+    ));
+    assert_eq!(played(&home, text, &[]).code, 0);
+    let shown = observations(&home).remove(1)["observation"].take();
+    assert_eq!(shown["results"][0]["error_code"], "DENIED");
+    assert!(shown.to_string().contains("not here"), "{shown}");
+    let replayed = run(&home, &["trace", "replay", "t"]);
+    assert_eq!(replayed.code, 2, "{replayed:?}");
+    assert!(
+        replayed.stderr.contains("hooks had a say"),
+        "{}",
+        replayed.stderr
+    );
+    assert_eq!(heard(), "heard\nheard\n");
+}
+
+#[test]
+fn every_tool_of_an_episode_answers_the_same_in_another_place() {
+    let mut traces = Vec::new();
+    for _ in 0..2 {
+        let home = home();
+        let listed = run(&home, &["tools", "--surface", "episode", "--json"]);
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let tools = listed.as_array().unwrap();
+        assert!(tools.len() >= 15, "{}", tools.len());
+        let call = |tool: &Value| {
+            let args = &tool["examples"][0];
+            assert!(args.is_object(), "{tool}");
+            json!({"tool": tool["name"], "args": args})
+        };
+        let calls: Vec<Value> = tools.iter().map(call).collect();
+        home.write("answer", json!({ "mcp_tools": calls }).to_string() + "\n");
+        let text = "#!/bin/sh\nfor _ in 1 2 3; do read line; cat answer; done\n\
+                    read line; echo '{\"done\": true}'\n";
+        let ran = played(&home, text, &[]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        traces.push(home.read("t").unwrap());
+        let replayed = run(&home, &["trace", "replay", "t"]);
+        assert_eq!(replayed.code, 0, "{replayed:?}");
+    }
+    assert!(traces[0] == traces[1]);
 }
