@@ -317,6 +317,10 @@ pub enum Event {
         /// How large messages and tools are together, in bytes; 0 where that was not noted.
         #[serde(default, skip_serializing_if = "is_zero")]
         size: u64,
+        /// What tells the words of the messages from others, 16 hexadecimal digits; empty where that
+        /// was not noted.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        fingerprint: String,
         /// What it is asked for; the next answer of the turn where absent.
         #[serde(default, skip_serializing_if = "Purpose::is_turn")]
         purpose: Purpose,

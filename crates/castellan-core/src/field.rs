@@ -76,7 +76,8 @@ pub fn pressure(signals: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     signals
         .into_iter()
         .map(|(weight, strength)| weight * strength)
-        .sum()
+        // The sum of nothing would be -0.
+        .fold(0.0, |sum, one| sum + one)
 }
 
 /// A signal right after one of its changes.

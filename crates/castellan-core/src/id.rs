@@ -117,6 +117,10 @@ id!(
     /// One proposal to change the part of the harness that may evolve.
     ProposalId, "mut_", "proposal id"
 );
+id!(
+    /// One episode.
+    EpisodeId, "ep_", "episode id"
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,21 @@
 //! The nearest known name to one that was mistyped.
 
-/// The known names, nearest first, by edit distance over lower-cased text; ties keep their order.
+/// The known names, nearest first: those that contain the wanted one, or are contained in it, before
+/// the others; then by edit distance over lower-cased text; ties keep their order.
 #[must_use]
 pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
-    let mut ranked: Vec<(usize, &str)> = known
+    // Two letters are in many names by chance.
+    let is_part = |a: &str, b: &str| b.chars().count() > 2 && a.contains(b);
+    let mut ranked: Vec<((bool, usize), &str)> = known
         .into_iter()
-        .map(|name| (distance(&wanted, &name.to_lowercase()), name))
+        .map(|name| {
+            let lower = name.to_lowercase();
+            let apart = !is_part(&lower, &wanted) && !is_part(&wanted, &lower);
+            ((apart, distance(&wanted, &lower)), name)
+        })
         .collect();
-    ranked.sort_by_key(|(distance, _)| *distance);
+    ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, name)| name).collect()
 }
 
@@ -30,9 +37,10 @@ fn within<'a>(
     known: impl IntoIterator<Item = &'a str>,
     limit: impl Fn(usize) -> usize,
 ) -> Option<&'a str> {
-    let first = nearest(wanted, known).into_iter().next()?;
-    let limit = limit(first.chars().count());
-    (distance(&wanted.to_lowercase(), &first.to_lowercase()) <= limit).then_some(first)
+    let wanted = wanted.to_lowercase();
+    let apart = |name: &&str| distance(&wanted, &name.to_lowercase());
+    let first = known.into_iter().min_by_key(apart)?;
+    (apart(&first) <= limit(first.chars().count())).then_some(first)
 }
 
 /// Optimal string alignment distance: insertions, deletions, substitutions and swaps of
@@ -66,7 +74,11 @@ mod tests {
     fn the_nearest_name_comes_first() {
         let known = ["bash", "read_file", "write_file"];
         assert_eq!(nearest("raed_file", known)[0], "read_file");
+        let long = ["read_all", "write_file_at_once", "read_me"];
+        assert_eq!(nearest("write_file", long)[0], "write_file_at_once");
+        assert_eq!(nearest("re", ["write_more", "ra"])[0], "ra");
         assert_eq!(likely("Bahs", known), Some("bash"));
+        assert_eq!(likely("mode", ["mode_of_it_all", "mod"]), Some("mod"));
         assert_eq!(likely("screenshot", known), None);
         assert_eq!(likely("x", []), None);
         assert_eq!(slip("Desicion", ["decision"]), Some("decision"));

@@ -105,10 +105,6 @@ pub struct ToolSpec {
     pub preconditions: Vec<String>,
     /// What a call changes.
     pub side_effects: Vec<String>,
-    /// What it changes of what can be read: URIs of resources, `{name}` standing for an argument.
-    /// Who subscribed to one is told after a call.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<String>,
     /// Arguments that work; the first one is shown beside an error.
     pub examples: Vec<Value>,
     /// What a call can do to the world.
@@ -153,7 +149,6 @@ impl ToolSpec {
             primary_key: None,
             preconditions: Vec::new(),
             side_effects: Vec::new(),
-            changes: Vec::new(),
             examples: Vec::new(),
             effects: Vec::new(),
             additive: false,

@@ -63,6 +63,7 @@ impl Partner {
         let mut ear = Ear {
             says,
             line: Vec::new(),
+            deaf: false,
             stop: Arc::clone(&stop),
             notes: Arc::clone(&notes),
         };
@@ -154,6 +155,9 @@ struct Ear {
     says: Sender<String>,
     /// The beginning of a line.
     line: Vec<u8>,
+    /// Whether it has said something that is not accepted: what it still says is the middle of
+    /// something.
+    deaf: bool,
     stop: Arc<CancelSource>,
     notes: Arc<Mutex<Notes>>,
 }
@@ -161,6 +165,7 @@ struct Ear {
 impl Ear {
     fn take(&mut self, stream: Stream, chunk: &[u8]) {
         match stream {
+            Stream::Stdout if self.deaf => {}
             Stream::Stdout => {
                 for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
                     self.hear(piece);
@@ -176,6 +181,9 @@ impl Ear {
     }
 
     fn hear(&mut self, piece: &[u8]) {
+        if self.deaf {
+            return;
+        }
         if self.line.len() + piece.len() > LINE_LIMIT {
             return self.refuse(&format!("wrote a line of more than {LINE_LIMIT} bytes"));
         }
@@ -201,9 +209,10 @@ impl Ear {
         }
     }
 
-    /// Notes what is not accepted, and ends the program over it. The first fault counts.
+    /// Notes what is not accepted, and ends the program over it. Nothing more of it is heard.
     fn refuse(&mut self, what: &str) {
         self.line.clear();
+        self.deaf = true;
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.fault.get_or_insert_with(|| what.to_owned());
         drop(notes);

@@ -59,12 +59,15 @@ struct Post {
 struct Desk {
     post: Mutex<Post>,
     rang: Notify,
+    wanting: Arc<Notify>,
 }
 
 /// Where changes are announced.
 #[derive(Debug, Default)]
 pub struct Changes {
     desks: Mutex<Vec<Weak<Desk>>>,
+    /// Rung where somebody begins to want something.
+    wanting: Arc<Notify>,
 }
 
 impl Changes {
@@ -89,12 +92,26 @@ impl Changes {
         });
     }
 
-    /// Whether somebody wants to be told of it.
+    /// What all watchers want to be told of, taken together.
     #[must_use]
-    pub fn awaits(&self, change: &Change) -> bool {
-        let desks = locked(&self.desks);
-        let mut desks = desks.iter().filter_map(Weak::upgrade);
-        desks.any(|desk| locked(&desk.post).interest.covers(change))
+    pub fn wanted(&self) -> Interest {
+        let mut all = Interest::default();
+        let desks: Vec<_> = locked(&self.desks)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for desk in desks {
+            let interest = &locked(&desk.post).interest;
+            all.lists.extend(interest.lists.iter().cloned());
+            all.uris.extend(interest.uris.iter().cloned());
+        }
+        all
+    }
+
+    /// Resolves once somebody begins to watch, or wants to be told of something else. For one who
+    /// waits.
+    pub async fn wanting(&self) {
+        self.wanting.notified().await;
     }
 
     /// A watcher with this interest. It hears what is announced from now on.
@@ -106,10 +123,12 @@ impl Changes {
                 pending: BTreeSet::new(),
             }),
             rang: Notify::new(),
+            wanting: Arc::clone(&self.wanting),
         });
         let mut desks = locked(&self.desks);
         desks.retain(|desk| desk.strong_count() > 0);
         desks.push(Arc::downgrade(&desk));
+        self.wanting.notify_one();
         Watch(desk)
     }
 }
@@ -136,6 +155,7 @@ impl Watch {
         let made = change(&mut post.interest);
         let Post { interest, pending } = &mut *post;
         pending.retain(|change| interest.covers(change));
+        self.0.wanting.notify_one();
         made
     }
 }
@@ -169,7 +189,6 @@ mod tests {
         let other = Change::Resource("a://other".to_owned());
         let wanted = Change::Resource("a://wanted".to_owned());
         watch.want(|interest| interest.uris.insert("a://wanted".to_owned()));
-        assert!(changes.awaits(&wanted) && !changes.awaits(&other));
         for change in [&Change::Tools, &other, &wanted] {
             changes.announce(change);
         }
@@ -183,6 +202,26 @@ mod tests {
         changes.announce(&Change::Tools);
         watch.want(|interest| interest.lists.remove(&Change::Tools));
         assert_eq!(watch.next().now_or_never(), None);
+    }
+
+    #[test]
+    fn what_all_want_is_known_and_who_waits_is_told_of_more() {
+        let changes = Changes::new();
+        let watch = changes.watch(Interest::in_lists());
+        assert!(changes.wanting().now_or_never().is_some());
+        assert!(changes.wanting().now_or_never().is_none());
+        let other = changes.watch(Interest::default());
+        watch.want(|interest| interest.uris.insert("a://one".to_owned()));
+        other.want(|interest| interest.uris.insert("a://two".to_owned()));
+        assert!(changes.wanting().now_or_never().is_some());
+        let wanted = changes.wanted();
+        assert_eq!(wanted.lists.len(), 3);
+        assert_eq!(
+            wanted.uris,
+            ["a://one".to_owned(), "a://two".to_owned()].into()
+        );
+        drop(other);
+        assert_eq!(changes.wanted().uris, ["a://one".to_owned()].into());
     }
 
     #[test]

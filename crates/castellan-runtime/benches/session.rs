@@ -306,6 +306,7 @@ fn request(number: usize) -> Event {
         messages: number * 5,
         tools: 1,
         size: number as u64 * 2_000,
+        fingerprint: String::new(),
         purpose: castellan_core::event::Purpose::Turn,
     }
 }

@@ -8,6 +8,7 @@ use castellan_store::LateStore;
 use castellan_tools::Needs;
 
 use crate::engine::Meter;
+use crate::episode::Episodes;
 use crate::meta::{self, Looking};
 use crate::resources::{self, Shelf};
 use crate::snapshot::{self, Looks, Rooms, Sessions};
@@ -40,7 +41,12 @@ impl Shared {
     /// What can be read by its URI.
     #[must_use]
     pub fn shelf(&self) -> Shelf {
-        Shelf::new(Shelved::all(&self.store))
+        let mut sources = Shelved::all(&self.store);
+        sources.push(Arc::new(Episodes::new(
+            self.store.clone(),
+            self.user.clone(),
+        )));
+        Shelf::new(sources)
     }
 
     /// What snapshots show.

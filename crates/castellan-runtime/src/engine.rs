@@ -245,6 +245,14 @@ impl Engine {
         })
     }
 
+    /// Stores what may wait while there are calls: how often was read. To be called at the end.
+    ///
+    /// # Errors
+    /// [`Error::Gate`] where it can't be stored.
+    pub async fn settle(&self) -> Result<(), Error> {
+        Ok(self.ledger.settle().await?)
+    }
+
     /// Tells the trace of something that is no call.
     ///
     /// # Errors

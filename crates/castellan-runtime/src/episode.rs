@@ -12,6 +12,7 @@
 
 pub mod chance;
 pub mod gridworld;
+pub mod kept;
 pub mod plugin;
 pub mod program;
 pub mod run;
@@ -20,6 +21,7 @@ pub mod time;
 pub mod turn;
 
 pub use gridworld::Gridworld;
+pub use kept::{Episodes, Kept};
 pub use plugin::{Access, Act, Plugin, ToolUse, Trouble};
 pub use program::Program;
 pub use run::{Ended, How, Onlooker, Plan, Standing, Watch, run};

@@ -6,10 +6,10 @@
 //! protocol; what became of a call is a result.
 
 mod asking;
-mod changed;
 mod connections;
 mod prompts;
 mod replies;
+mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,8 +17,9 @@ use std::sync::Arc;
 use castellan_core::caller::Claim;
 use castellan_core::port::{Elicitation, Progress};
 use castellan_core::tool::Effect;
-use castellan_core::{ErrorCode, Event, Peer as _, Principal, Recorded, Surface, ToolSpec};
+use castellan_core::{Clock, ErrorCode, Event, Peer as _, Principal, Recorded, Surface, ToolSpec};
 use castellan_gate::Disclosure;
+use castellan_gate::disclosure::Missing;
 use castellan_mcp::provider::{
     Annotations, Completing, Completion, Contents, Object, Prompt, PromptCard, ResourceCard,
     ServerCard, TemplateCard, ToolCall, ToolCard,
@@ -26,13 +27,13 @@ use castellan_mcp::provider::{
 use castellan_mcp::{Answer, Changes, Client, Context, Fault, Provider};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::engine::{DISCOVERY, Engine, OutsideCall, Reply};
 use crate::meta::Looking;
 use crate::resources::{READ, Shelf};
 use crate::session::Watcher;
 use asking::Asking;
-use changed::Before;
 use connections::Connections;
 use prompts::Prompts;
 
@@ -71,6 +72,8 @@ pub struct McpServer {
     changes: Arc<Changes>,
     prompts: Prompts,
     connections: Connections,
+    /// Rung after calls that may have changed what somebody watches.
+    changed: Notify,
 }
 
 impl McpServer {
@@ -82,7 +85,21 @@ impl McpServer {
             changes: Arc::default(),
             prompts: Prompts::default(),
             connections: Connections::default(),
+            changed: Notify::new(),
         }
+    }
+
+    /// Tells clients what has changed of what they watch, until it is dropped.
+    pub async fn watch(&self, clock: &dyn Clock) {
+        watching::watch(&self.parts.shelf, &self.changes, clock, &self.changed).await;
+    }
+
+    /// Stores what may wait while there are calls. To be called at the end.
+    ///
+    /// # Errors
+    /// As [`Engine::settle`].
+    pub async fn settle(&self) -> Result<(), crate::Error> {
+        self.parts.engine.settle().await
     }
 
     /// The same with these prompts, in the order they are shown.
@@ -111,11 +128,15 @@ impl McpServer {
         let spec = disclosure
             .find(&call.name)
             .map_err(|missing| replies::unroutable(&call.name, missing))?;
-        let named = call.arguments.get("name").and_then(Value::as_str);
-        let missing = named.and_then(|name| disclosure.find(name).err());
+        let meant = call.arguments.get("name").and_then(Value::as_str);
+        let meant = meant.map(str::to_owned);
         let reply = self.run(spec, call.arguments, context).await?;
         if reply.is_error && spec.domain == DISCOVERY {
-            return Err(replies::fault(&reply, missing));
+            let near = match meant.map(|name| disclosure.find(&name).err()) {
+                Some(Some(Missing::Unknown(near))) => Some(near),
+                _ => None,
+            };
+            return Err(replies::fault(&reply, near));
         }
         let album = self.parts.engine.gate().album();
         Ok(replies::answer(spec, reply, &album))
@@ -133,8 +154,6 @@ impl McpServer {
             progress,
             ask,
         } = context;
-        let shown = (&self.parts.shelf, &self.changes);
-        let before = Before::look(shown, spec, &arguments).await;
         let broken = |error: crate::Error| replies::broken(&castellan_core::text::chain(&error));
         let opened = || self.parts.engine.connect(&self.parts.workspace);
         let connection = self.connections.get(&client.connection, opened);
@@ -155,12 +174,12 @@ impl McpServer {
         };
         let connection = connection.map_err(broken)?;
         let reply = self.parts.engine.call(&connection, call).await;
+        if !spec.is_read_only() {
+            self.changed.notify_one();
+        }
         let reply = reply.map_err(broken)?;
         if let (Some(ErrorCode::CapabilityMissing), Some(lacks)) = (reply.code, peer.lacks()) {
             return Err(Fault::needs(lacks));
-        }
-        if let Some(before) = before.filter(|_| !reply.is_error) {
-            before.tell().await;
         }
         Ok(reply)
     }

@@ -411,7 +411,7 @@ pub fn missed(name: &str, missing: Missing) -> Outcome {
         Missing::Hidden => refused(
             ErrorCode::ToolNotAvailable,
             format!("the tool `{name}` is not available here"),
-            "castellan_discover_tools shows what is",
+            "what is available, castellan_discover_tools shows",
         ),
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Nothing outside is touched: no model is asked, no program started, no tool of this machine called.
 
+mod difference;
 pub mod episode;
 pub mod session;
 

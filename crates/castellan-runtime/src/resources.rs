@@ -3,6 +3,7 @@
 //! Each room that has something to read puts a [`Source`] on the [`Shelf`]. Clients of the MCP
 //! server read through the same tool, so that reading passes the gate like every call.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -94,6 +95,18 @@ pub trait Source: Send + Sync {
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Text>, Outcome>>;
 
+    /// A mark for each of these names, which differs once what is read there does. Names without a
+    /// mark never change.
+    ///
+    /// # Errors
+    /// What keeps them from being looked at.
+    fn marks<'a>(
+        &'a self,
+        _names: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vec<String>, castellan_store::Error>> {
+        futures::future::ready(Ok(Vec::new())).boxed()
+    }
+
     /// The same for what is no text; asked where there is no text of that name.
     ///
     /// # Errors
@@ -134,6 +147,36 @@ impl Shelf {
         }
         all.truncate(LISTED);
         all
+    }
+
+    /// A mark for each of these URIs that may change, which differs once what is read there does.
+    ///
+    /// # Errors
+    /// What keeps them from being looked at.
+    pub async fn marks(
+        &self,
+        uris: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, String>, castellan_store::Error> {
+        let mut all = BTreeMap::new();
+        for source in self.0.iter() {
+            let of_it = |uri: &&String| uri.split("://").next() == Some(source.scheme());
+            let uris: Vec<&String> = uris.iter().filter(of_it).collect();
+            let start = source.scheme().len() + "://".len();
+            let names: Vec<&str> = uris.iter().filter_map(|uri| uri.get(start..)).collect();
+            if names.is_empty() {
+                continue;
+            }
+            let marks = source.marks(&names).await?;
+            all.extend(uris.into_iter().cloned().zip(marks));
+        }
+        Ok(all)
+    }
+
+    /// A mark of the whole list.
+    pub async fn list_mark(&self) -> String {
+        let entries = self.list().await;
+        let uris: Vec<_> = entries.into_iter().map(|entry| entry.uri).collect();
+        uris.join("\n")
     }
 
     /// The kinds of resource there are.

@@ -1,6 +1,6 @@
 //! One stored session, from its log to its next step.
 
-mod asking;
+pub(crate) mod asking;
 pub mod compaction;
 pub mod digest;
 pub mod driver;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use castellan_core::{Caller, Outcome};
-use castellan_store::{LateStore, Tx, blackboard, signals};
+use castellan_store::{LateStore, Tx, blackboard, genome as stored, signals};
 use castellan_substrate::{genome, resource};
 use futures::future::{BoxFuture, FutureExt as _};
 
@@ -183,5 +183,26 @@ impl Source for Shelved {
                 })
         }
         .boxed()
+    }
+
+    fn marks<'a>(
+        &'a self,
+        names: &'a [&'a str],
+    ) -> BoxFuture<'a, Result<Vec<String>, castellan_store::Error>> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let kind = self.kind;
+        let read = move |tx: &Tx<'_>| {
+            let mark = |name: &String| match kind {
+                // A version that has a number never changes.
+                Kind::Genome if name == "current" => {
+                    Ok(stored::current(tx)?.map_or(0, |found| found.version))
+                }
+                Kind::Genome => Ok(0),
+                Kind::Blackboard => Ok(blackboard::get(tx, name)?.map_or(0, |slot| slot.version)),
+            };
+            let marks: Result<Vec<u64>, castellan_store::Error> = names.iter().map(mark).collect();
+            Ok(marks?.iter().map(u64::to_string).collect())
+        };
+        async move { self.store.read(read).await }.boxed()
     }
 }

@@ -55,7 +55,9 @@ impl FromStr for Address {
             return Ok(Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
         }
         if let Some(port) = text.strip_prefix("localhost:") {
-            let port = port.parse().map_err(|_| Unusable::Shape(text.to_owned()))?;
+            let port = port
+                .parse()
+                .map_err(|_none| Unusable::Shape(text.to_owned()))?;
             return Ok(Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
         }
         if let Ok(ip) = text.trim_matches(['[', ']']).parse::<Ipv6Addr>() {
@@ -63,7 +65,7 @@ impl FromStr for Address {
             return Err(Unusable::Shape(ip.to_string()));
         }
         let parsed = text.parse().map(Self);
-        parsed.map_err(|_| Unusable::Shape(text.to_owned()))
+        parsed.map_err(|_none| Unusable::Shape(text.to_owned()))
     }
 }
 

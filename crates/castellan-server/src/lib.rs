@@ -11,16 +11,18 @@ mod address;
 mod health;
 mod metrics;
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Response, StatusCode};
 use axum::routing::get;
 use axum::{Json, Router};
+use castellan_core::Clock;
 use castellan_mcp::http::{Admission, Guard, Settings, guard, listen};
 use castellan_mcp::{Server, http};
 use castellan_runtime::snapshot::Looks;
@@ -31,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 pub use address::{Address, Unusable};
 
 /// What a server answers from.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Parts {
     /// Answers MCP clients.
     pub mcp: Server,
@@ -39,8 +41,18 @@ pub struct Parts {
     pub looks: Looks,
     /// Who may send requests, and how much at a time.
     pub settings: Settings,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
     /// The version of this program.
     pub version: &'static str,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the routes share.
@@ -48,7 +60,9 @@ struct Shared {
     looks: Looks,
     mcp: Server,
     version: &'static str,
-    began: Instant,
+    clock: Arc<dyn Clock>,
+    /// By the monotonic clock.
+    began: Duration,
 }
 
 /// Every route of the server, each behind the guard. `/health` needs no secret: who asks whether a
@@ -61,7 +75,8 @@ pub fn router(parts: &Parts) -> Router {
         looks: parts.looks.clone(),
         mcp: parts.mcp.clone(),
         version: parts.version,
-        began: Instant::now(),
+        began: parts.clock.monotonic(),
+        clock: Arc::clone(&parts.clock),
     });
     let open = Guard {
         admission: Admission::Anyone,

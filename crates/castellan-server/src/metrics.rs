@@ -33,7 +33,8 @@ pub(crate) async fn answer(State(shared): State<Arc<Shared>>) -> Response<Body> 
         }
     };
     let mut body = String::new();
-    let up = shared.began.elapsed().as_secs_f64();
+    let up = shared.clock.monotonic().saturating_sub(shared.began);
+    let up = up.as_secs_f64();
     let parked = shared.mcp.parked() as u64;
     match encode(&mut body, &registry(&figures, shared.version, up, parked)) {
         Ok(()) => text(StatusCode::OK, MEDIA_TYPE, body),
@@ -89,7 +90,11 @@ fn registry(figures: &Figures, version: &'static str, up: f64, parked: u64) -> R
             "Tokens that models of sessions read",
             total.input_tokens,
         ),
-        ("output_tokens", "Tokens that they wrote", total.output_tokens),
+        (
+            "output_tokens",
+            "Tokens that they wrote",
+            total.output_tokens,
+        ),
     ] {
         registry.register(name, help, ConstCounter::new(value));
     }

@@ -1,9 +1,10 @@
 //! Everything durable: the event log, the list of sessions, the audit chain, standing
-//! permissions, signals, the blackboard, memories, and the versions of what may evolve.
+//! permissions, signals, the blackboard, memories, the versions of what may evolve, and what
+//! episodes came to.
 //!
 //! A query is a plain synchronous function over [`Tx`], written once, one module per topic
 //! ([`sessions`], [`events`], [`audit`], [`grants`], [`signals`], [`blackboard`], [`memories`],
-//! [`genome`]). [`Store::write`] and [`Store::read`] run such functions where a database may be
+//! [`genome`], [`episodes`]). [`Store::write`] and [`Store::read`] run such functions where a database may be
 //! waited for. What is particular to SQLite stands in `sqlite/`; another database joins as another
 //! backend of [`Tx`] and must pass the same conformance suite (`tests/it/conformance.rs`,
 //! `tests/it/kept.rs`).
@@ -16,6 +17,7 @@
 pub mod audit;
 pub mod blackboard;
 mod claim;
+pub mod episodes;
 mod error;
 pub mod events;
 pub mod genome;

@@ -99,7 +99,6 @@ pub(crate) fn tool(store: LateStore) -> Arc<dyn Tool> {
             "reason": "trails are short enough",
         }),
     ];
-    spec.changes = vec!["genome://current".to_owned()];
     spec.effects = vec![Effect::Writes, Effect::HighImpact];
     crate::operation::tool(ResolveMutation { spec, store })
 }

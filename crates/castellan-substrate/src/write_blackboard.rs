@@ -78,7 +78,6 @@ pub(crate) fn tool(store: LateStore) -> Arc<dyn Tool> {
         json!({"slot": "plan", "value": {"steps": ["build"]}, "expected_version": 1}),
         json!({"slot": "count", "value": 0, "schema": {"type": "integer", "minimum": 0}}),
     ];
-    spec.changes = vec!["blackboard://{slot}".to_owned()];
     spec.effects = vec![Effect::Writes];
     crate::operation::tool(WriteBlackboard { spec, store })
 }

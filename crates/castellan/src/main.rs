@@ -24,11 +24,13 @@ use castellan_host::shell::Shell;
 use castellan_host::{Environment, HELPER_ARG, children, env, helper};
 use castellan_tools::parse::child::WORKER_ARG;
 use clap::Parser as _;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::cli::{Cli, Command, Config as ConfigCommand, Trace};
 use crate::error::{CommandError, Kind};
 use crate::home::Home;
 use crate::wiring::World;
+use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
     // The supervisor of a shell call and the parser of a file are this program too. They need
@@ -37,6 +39,11 @@ fn main() -> ExitCode {
         Some(argument) if argument == HELPER_ARG => return helper::run(),
         Some(argument) if argument == WORKER_ARG => return worker::run(),
         _ => {}
+    }
+    if let Err(error) = outlive_full_files() {
+        output::note(&format!(
+            "a file that may not grow would end this program: {error}"
+        ));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -63,6 +70,13 @@ fn main() -> ExitCode {
             error.kind.into()
         }
     }
+}
+
+/// Makes a write past the size a file may have (`ulimit -f`) fail, as it does on a full disk, so that
+/// it can be said; the signal that comes with it would end this program without a word. Commands are
+/// born without that.
+fn outlive_full_files() -> nix::Result<()> {
+    SigSet::from(Signal::SIGXFSZ).thread_block()
 }
 
 /// Help and version go to standard output and are no failure.
@@ -94,11 +108,14 @@ fn run(cli: Cli, environment: Environment) -> Result<(), CommandError> {
         Some(Command::Init(args)) => return commands::init::run(&environment, &home, args),
         _ => {}
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(error::io("start the runtime"))?;
+    let mut builder = match &cli.command {
+        // One client, whose requests are short: handing them from thread to thread would cost more
+        // than the rest of them.
+        Some(Command::Mcp(_)) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let runtime = builder.worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(error::io("start the runtime"))?;
     runtime.block_on(dispatch(cli, environment, home))
 }
 

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use castellan_core::secret::Redaction;
 use castellan_gate::gate::Settings as GateSettings;
+use castellan_gate::hooks::HookList;
 use castellan_gate::{Guards, Permission, Profile};
 use castellan_runtime::TraceTo;
 use castellan_runtime::catalog::Shared;
@@ -32,10 +34,36 @@ impl Ground {
     /// `trace`; `keys` are secrets beside those that are configured.
     pub(crate) fn new(
         world: &World,
-        (seed, zones): (u64, Zones),
+        seed_and_zones: (u64, Zones),
         trace: &Path,
         workspace: &Path,
         keys: Vec<String>,
+    ) -> Result<Self, CommandError> {
+        let guards = (world.guards()?, world.redaction(keys));
+        Self::guarded(world, seed_and_zones, trace, workspace, guards)
+    }
+
+    /// The same for an episode that is run again: hooks are programs, and none is started.
+    pub(crate) fn again(
+        world: &World,
+        seed_and_zones: (u64, Zones),
+        trace: &Path,
+        workspace: &Path,
+    ) -> Result<Self, CommandError> {
+        let guards = Guards {
+            hooks: HookList::default(),
+            ..world.guards()?
+        };
+        let guards = (guards, world.redaction(Vec::new()));
+        Self::guarded(world, seed_and_zones, trace, workspace, guards)
+    }
+
+    fn guarded(
+        world: &World,
+        (seed, zones): (u64, Zones),
+        trace: &Path,
+        workspace: &Path,
+        (guards, redaction): (Guards, Redaction),
     ) -> Result<Self, CommandError> {
         let (time, store, folder) = match zones {
             Zones::Own => {
@@ -72,7 +100,7 @@ impl Ground {
             meter: Arc::clone(&shared.meter),
             time,
             principals: Arc::new(Local),
-            redaction: world.redaction(keys),
+            redaction,
             settings: GateSettings {
                 parallel: world.config.tools.parallel,
                 timeout: Duration::from_secs(world.config.tools.timeout),
@@ -80,7 +108,7 @@ impl Ground {
             },
             guards: Guards {
                 grants: audited.clone(),
-                ..world.guards()?
+                ..guards
             },
             permission: Permission::default(),
             rules: Arc::new(world.project_rules()),

@@ -107,6 +107,17 @@ impl Ledger {
         self.inside().numbers.remove(&connection);
     }
 
+    /// Stores the counts that waited for a commit.
+    ///
+    /// # Errors
+    /// [`Error::Record`].
+    pub(super) async fn settle(&self) -> Result<(), Error> {
+        match &self.store {
+            Some(store) => self.store_rows(store, Vec::new()).await,
+            None => Ok(()),
+        }
+    }
+
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }

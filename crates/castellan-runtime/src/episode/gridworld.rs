@@ -54,7 +54,7 @@ impl Default for Settings {
             agents: 6,
             width: 14,
             height: 9,
-            food: 18,
+            food: 12,
             walls: 15,
             deposits: true,
         }

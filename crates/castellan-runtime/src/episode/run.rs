@@ -16,8 +16,8 @@ use crate::session::Watcher;
 
 /// The longest result an observation carries, in bytes; of a longer one it has the two ends.
 pub const RESULT_SHOWN: usize = 64 * 1024;
-/// The longest reason an end has, in bytes.
-const REASON: usize = 2 * 1024;
+/// The longest reason an end has, in characters.
+pub(super) const REASON: usize = 2 * 1024;
 /// The reason of an end that somebody asked for.
 pub const STOPPED: &str = "stopped from outside";
 
@@ -160,12 +160,7 @@ impl<'a> Episode<'a> {
             plugin: plugin.name(),
             seed: self.plan.seed,
             version: self.plan.version.clone(),
-            settings: json!({
-                "mcp": self.plan.mcp,
-                "max_steps": self.plan.max_steps,
-                "zones": self.plan.zones,
-                "plugin": plugin.settings(),
-            }),
+            settings: settings(self.plan, plugin),
         })
         .await?;
         let mut step = 0;
@@ -320,6 +315,16 @@ impl<'a> Episode<'a> {
         };
         self.stage.engine.call(&self.connection, outside).await
     }
+}
+
+/// What decides how an episode goes, beside its goal and seed.
+pub(super) fn settings(plan: &Plan, plugin: &dyn Plugin) -> Value {
+    json!({
+        "mcp": plan.mcp,
+        "max_steps": plan.max_steps,
+        "zones": plan.zones,
+        "plugin": plugin.settings(),
+    })
 }
 
 /// How it ended for a plugin that says it is done.

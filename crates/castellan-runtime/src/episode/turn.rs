@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use castellan_core::event::{Purpose, TurnEnd};
 use castellan_core::message::IssuedCall;
+use castellan_core::model::ToolCard;
 use castellan_core::{
     CallId, Caller, Clock, EffectStatus, ErrorCode, Event, Model, ModelError, ModelEvent,
-    ModelReply, ModelRequest, Principal, Recorded, SessionId, Surface, token,
+    ModelReply, ModelRequest, Principal, Recorded, SessionId, Surface, fingerprint,
 };
 use castellan_gate::Pending;
 use futures::StreamExt as _;
@@ -18,6 +19,8 @@ use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Value, json};
 
 use super::plugin::{Access, Act, CALLS, Plugin, ToolUse, Trouble};
+use crate::session::asking::Sized;
+use crate::session::compaction::{Pressure, full, mechanical};
 use crate::session::request::messages;
 use crate::session::state::State;
 use crate::session::step::{Limits, Step, next};
@@ -33,6 +36,8 @@ const CUT_OFF: &str = "Error: the arguments were cut off, so the call was not ma
 pub struct Turn {
     model: Arc<dyn Model>,
     limits: Limits,
+    /// The part of the model's window that a request may have.
+    compact_at: f64,
     state: Option<State>,
     /// The calls of the last step.
     open: Vec<Pending>,
@@ -47,12 +52,14 @@ impl std::fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// A turn of this model within these limits.
+    /// A turn of this model within these limits. A conversation that has more than the part
+    /// `compact_at` of the model's window is made shorter.
     #[must_use]
-    pub fn new(model: Arc<dyn Model>, limits: Limits) -> Self {
+    pub fn new(model: Arc<dyn Model>, limits: Limits, compact_at: f64) -> Self {
         Self {
             model,
             limits,
+            compact_at,
             state: None,
             open: Vec::new(),
         }
@@ -94,8 +101,8 @@ impl Turn {
         let act = loop {
             match next(&state, &self.limits) {
                 Step::Ask => {
-                    let reply = self.ask(&state, access).await?;
-                    state.apply(&recorded(clock, session, reply));
+                    let event = self.ask(&state, access).await?;
+                    state.apply(&recorded(clock, session, event));
                 }
                 Step::Tell(text) => {
                     let notice = Event::Notice {
@@ -131,7 +138,8 @@ impl Turn {
         Ok(act)
     }
 
-    /// Asks the model once; both the question and the answer are on record when it returns.
+    /// Asks the model once, or makes the conversation shorter where it would not fit; what came of
+    /// it is on record when it returns.
     async fn ask(&self, state: &State, access: &Access<'_>) -> Result<Event, Trouble> {
         let gate = access.engine.gate();
         let workspace = access.connection.workspace();
@@ -145,16 +153,38 @@ impl Turn {
             messages: messages(state),
             tools,
         };
+        let sized = Sized::of(&request);
+        let info = self.model.info();
+        let window = state.window(&info.model, info.context_window);
+        let pressure = full(state, window, sized, self.compact_at);
+        if let Some(event) = shortened(state, pressure.as_ref(), &request.tools, access) {
+            access.tell(vec![event.clone()]).await?;
+            return Ok(event);
+        }
+        let tools = request.tools.clone();
         let asked = Event::ModelRequest {
             model: self.model.info().model.clone(),
             messages: request.messages.len(),
             tools: request.tools.len(),
-            size: token::size(&request.messages, &request.tools),
+            size: sized.whole,
+            fingerprint: fingerprint::of(&request.messages),
             purpose: Purpose::Turn,
         };
         access.tell(vec![asked]).await?;
         let began = access.time.clock.monotonic();
-        let reply = self.hear(request, access).await?;
+        let reply = match self.hear(request, access).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                let told = error.overflow.unwrap_or_default();
+                let pressure = (error.code == ErrorCode::ModelContextOverflow)
+                    .then(|| Pressure::refused(state, window, &sized, told))
+                    .flatten();
+                let event = shortened(state, pressure.as_ref(), &tools, access);
+                let event = event.ok_or_else(|| failed(&error))?;
+                access.tell(vec![event.clone()]).await?;
+                return Ok(event);
+            }
+        };
         let took = access.time.clock.monotonic().saturating_sub(began);
         let calls = reply.calls.into_iter().map(|raw| {
             let call_id = CallId::mint(&*access.time.ids);
@@ -179,15 +209,7 @@ impl Turn {
         &self,
         request: ModelRequest,
         access: &Access<'_>,
-    ) -> Result<ModelReply, Trouble> {
-        let failed = |error: &ModelError| {
-            let hint = if error.hint.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", error.hint)
-            };
-            Trouble::Plugin(format!("{UNASKED}{}{hint}", error.message))
-        };
+    ) -> Result<ModelReply, ModelError> {
         let mut stream = self.model.ask(request, access.cancel.clone());
         let mut reply = None;
         while let Some(event) = stream.next().await {
@@ -195,11 +217,11 @@ impl Turn {
                 Ok(ModelEvent::Reply(complete)) => reply = Some(complete),
                 Ok(ModelEvent::Text(_) | ModelEvent::Reasoning(_) | ModelEvent::Restart { .. }) => {
                 }
-                Err(error) => return Err(failed(&error)),
+                Err(error) => return Err(error),
             }
         }
         let unended = "the model's answer ended without an end";
-        reply.ok_or_else(|| failed(&ModelError::new(ErrorCode::ModelProtocol, unended)))
+        reply.ok_or_else(|| ModelError::new(ErrorCode::ModelProtocol, unended))
     }
 }
 
@@ -220,6 +242,8 @@ impl Plugin for Turn {
             "max_turns": max_turns,
             "max_turn_tokens": turn_tokens,
             "max_session_tokens": session_tokens,
+            "context_window": info.context_window,
+            "compact_at": self.compact_at,
         })
     }
 
@@ -230,6 +254,28 @@ impl Plugin for Turn {
     ) -> BoxFuture<'a, Result<Act, Trouble>> {
         self.step(observation, access).boxed()
     }
+}
+
+fn failed(error: &ModelError) -> Trouble {
+    let hint = if error.hint.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", error.hint)
+    };
+    Trouble::Plugin(format!("{UNASKED}{}{hint}", error.message))
+}
+
+/// The event by which the conversation becomes shorter, where it must and can.
+fn shortened(
+    state: &State,
+    pressure: Option<&Pressure>,
+    tools: &[ToolCard],
+    access: &Access<'_>,
+) -> Option<Event> {
+    let (clock, session) = (&*access.time.clock, access.connection.id());
+    mechanical(state, pressure?, tools, |event| {
+        recorded(clock, session, event)
+    })
 }
 
 fn recorded(clock: &dyn Clock, session: SessionId, event: Event) -> Recorded {

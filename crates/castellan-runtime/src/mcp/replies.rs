@@ -16,24 +16,12 @@ pub(super) fn data(code: ErrorCode, error: &str) -> Value {
     json!({"ok": false, "error_code": code.as_str(), "error": error})
 }
 
-/// A call of a tool that is not there, or not for this client.
-pub(super) fn unroutable(name: &str, missing: Missing) -> Fault {
-    let near = near(&missing);
-    let outcome = missed(name, missing);
-    let code = outcome.code().unwrap_or(ErrorCode::ToolNotFound);
-    let error = outcome.into_text();
-    let data = with_nearest(data(code, &error), near);
-    Fault::invalid(error).with_data(data)
+/// The words of a failure: what marks them as one for a model is a field here.
+fn words(output: &str) -> &str {
+    output.strip_prefix("Error: ").unwrap_or(output)
 }
 
-/// The names that come nearest to one that leads nowhere.
-fn near(missing: &Missing) -> Option<Vec<String>> {
-    match missing {
-        Missing::Unknown(near) => Some(near.clone()),
-        Missing::Hidden => None,
-    }
-}
-
+/// The same with the names that may have been meant.
 fn with_nearest(mut data: Value, near: Option<Vec<String>>) -> Value {
     if let (Some(near), Some(object)) = (near, data.as_object_mut()) {
         object.insert("nearest".to_owned(), json!(near));
@@ -41,19 +29,29 @@ fn with_nearest(mut data: Value, near: Option<Vec<String>>) -> Value {
     data
 }
 
-/// A meta tool that failed: the request could not be routed to what it meant. `missing` says what
-/// of its arguments names no tool.
-pub(super) fn fault(reply: &Reply, missing: Option<Missing>) -> Fault {
+/// A call of a tool that is not there, or not for this client.
+pub(super) fn unroutable(name: &str, missing: Missing) -> Fault {
+    let near = match &missing {
+        Missing::Unknown(near) => Some(near.clone()),
+        Missing::Hidden => None,
+    };
+    let outcome = missed(name, missing);
+    let code = outcome.code().unwrap_or(ErrorCode::ToolNotFound);
+    let error = outcome.into_text();
+    let error = words(&error);
+    Fault::invalid(error).with_data(with_nearest(data(code, error), near))
+}
+
+/// A meta tool that failed: the request could not be routed to what it meant, for which `near` may
+/// be other names.
+pub(super) fn fault(reply: &Reply, near: Option<Vec<String>>) -> Fault {
     let code = reply.code.unwrap_or(ErrorCode::ToolFailed);
     let number = match code {
         ErrorCode::ToolNotFound => Fault::METHOD_NOT_FOUND,
         _ => Fault::INVALID_PARAMS,
     };
-    let near = missing
-        .filter(|_| code == ErrorCode::ToolNotFound)
-        .and_then(|missing| near(&missing));
-    let data = with_nearest(data(code, &reply.output), near);
-    Fault::new(number, reply.output.clone()).with_data(data)
+    let error = words(&reply.output);
+    Fault::new(number, error).with_data(with_nearest(data(code, error), near))
 }
 
 /// What keeps a call from being recorded: it is not known how far it came.
@@ -110,7 +108,7 @@ pub(super) fn answer(spec: &ToolSpec, reply: Reply, album: &Album) -> Answer {
 /// A failure with all that one more try needs.
 fn failed(spec: &ToolSpec, reply: &Reply) -> Value {
     let code = reply.code.unwrap_or(ErrorCode::ToolFailed);
-    let mut value = data(code, &reply.output);
+    let mut value = data(code, words(&reply.output));
     if let Some(object) = value.as_object_mut() {
         object.insert("effect".to_owned(), json!(reply.effect));
         object.insert("call_id".to_owned(), json!(reply.call_id));

@@ -10,8 +10,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use castellan_core::model::ModelInfo;
-use castellan_core::text::{one_line, shorten};
+use castellan_core::event::CompactionCause;
+use castellan_core::model::{ModelInfo, Overflow};
 use castellan_core::{
     Cancel, CancelSource, ErrorCode, Event, Model, ModelError, ModelEvent, ModelReply,
     ModelRequest, Recorded,
@@ -20,6 +20,8 @@ use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{BoxStream, StreamExt as _};
 use serde_json::Value;
 
+use super::difference::{Words, difference};
+use super::session::CHANGED;
 use super::{Line, Verdict};
 use crate::episode::gridworld::{Gridworld, Settings};
 use crate::episode::plugin::{Access, Act, Plugin, ToolUse, Trouble};
@@ -30,8 +32,12 @@ use crate::error::Error;
 use crate::session::Watcher;
 use crate::session::step::Limits;
 
-/// How much of a value that differs is shown, in characters.
-const SHOWN: usize = 160;
+/// How a line of the record and one of the new trace are told apart.
+const AGAIN: Words = Words {
+    old: "recorded is",
+    new: "now comes",
+    ends: "now it ends before that",
+};
 
 /// An episode that is on record.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,9 +68,16 @@ impl Episode {
         let observed = numbered
             .filter(|(_, recorded)| matches!(recorded.event, Event::Observation { .. }))
             .map(|(number, _)| number)
-            .last()
+            .next_back()
             .unwrap_or(1);
         let events: Vec<Recorded> = lines.into_iter().filter_map(|line| line.event).collect();
+        if events.iter().any(|recorded| is_of_a_hook(&recorded.event)) {
+            return Err(format!(
+                "{} is of an episode in which hooks had a say; hooks are programs of their own, and \
+                 a replay starts none",
+                path.display()
+            ));
+        }
         let (plan, plugin, settings) = events
             .first()
             .and_then(|first| begun(&first.event))
@@ -123,7 +136,13 @@ impl Episode {
                     turn_tokens: number("max_turn_tokens"),
                     session_tokens: number("max_session_tokens"),
                 };
-                Ok(Box::new(Turn::new(Arc::new(Answers::of(self)), limits)))
+                let compact_at = self.settings.get("compact_at").and_then(Value::as_f64);
+                let answers = Arc::new(Answers::of(self));
+                Ok(Box::new(Turn::new(
+                    answers,
+                    limits,
+                    compact_at.unwrap_or(1.0),
+                )))
             }
             _ => Ok(Box::new(Acts::of(self))),
         }
@@ -153,7 +172,8 @@ impl Episode {
         let token = stop.token();
         let last = match &self.end {
             Some(end) if end.reason == STOPPED => end.steps,
-            Some(_) => u64::MAX,
+            // One step more tells that it goes on now where it had ended.
+            Some(end) => end.steps.saturating_add(1),
             None => self.steps(),
         };
         let watch = Watch {
@@ -169,11 +189,11 @@ impl Episode {
     }
 
     fn steps(&self) -> u64 {
-        let observations = self.events.iter().filter_map(|one| match one.event {
+        let mut observations = self.events.iter().filter_map(|one| match one.event {
             Event::Observation { step, .. } => Some(step),
             _ => None,
         });
-        observations.last().unwrap_or(0)
+        observations.next_back().unwrap_or(0)
     }
 
     fn compare(&self, again: &Path) -> Verdict {
@@ -213,9 +233,23 @@ impl Episode {
             }
             return Verdict::Diverges {
                 line: number,
-                what: difference(recorded.as_deref(), came.as_deref()),
+                what: difference(recorded.as_deref(), came.as_deref(), &AGAIN),
             };
         }
+    }
+}
+
+/// Whether a hook has decided about a call, changed it, or remarked on it.
+fn is_of_a_hook(event: &Event) -> bool {
+    match event {
+        Event::Policy { by, .. } => by.starts_with("hook "),
+        Event::ToolPrepared { repairs, .. } => {
+            repairs.iter().any(|repair| repair.starts_with(CHANGED))
+        }
+        Event::ToolResult { output, .. } => {
+            output.ends_with(']') && output.lines().any(|line| line.starts_with("[hook "))
+        }
+        _ => false,
     }
 }
 
@@ -248,62 +282,6 @@ fn texts(path: &Path) -> std::io::Result<impl Iterator<Item = Vec<u8>> + use<>> 
     Ok(lines.map(|line| line.unwrap_or_default()))
 }
 
-/// What is different between two lines, in a sentence.
-fn difference(recorded: Option<&[u8]>, came: Option<&[u8]>) -> String {
-    let shown = |text: &[u8]| one_line(&shorten(&String::from_utf8_lossy(text), SHOWN));
-    let (recorded, came) = match (recorded, came) {
-        (Some(recorded), Some(came)) => (recorded, came),
-        (Some(recorded), None) => {
-            return format!("recorded is {}; now it ends before that", shown(recorded));
-        }
-        (None, Some(came)) => return format!("the record ends here; now comes {}", shown(came)),
-        (None, None) => return String::new(),
-    };
-    let read = |text| serde_json::from_slice::<Value>(text).ok();
-    let (Some(old), Some(new)) = (read(recorded), read(came)) else {
-        return format!("recorded is {}; now comes {}", shown(recorded), shown(came));
-    };
-    let kind = |value: &Value| value.get("kind").and_then(Value::as_str).map(str::to_owned);
-    if kind(&old) != kind(&new) {
-        return format!("recorded is {}; now comes {}", shown(recorded), shown(came));
-    }
-    let kind = kind(&old).unwrap_or_default();
-    match first_difference(&old, &new, String::new()) {
-        Some((place, old, new)) => format!(
-            "{kind}: at {place} recorded is {}; now comes {}",
-            shown(old.as_bytes()),
-            shown(new.as_bytes())
-        ),
-        None => format!("{kind}: it is written otherwise, and says the same"),
-    }
-}
-
-/// The first place where two values differ, and what they have there.
-fn first_difference(old: &Value, new: &Value, place: String) -> Option<(String, String, String)> {
-    let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let added = new.keys().filter(|key| !old.contains_key(*key));
-            old.keys().chain(added).find_map(|key| {
-                let place = format!("{place}/{key}");
-                match (old.get(key), new.get(key)) {
-                    (Some(old), Some(new)) => first_difference(old, new, place),
-                    (old, new) => Some((place, text(old), text(new))),
-                }
-            })
-        }
-        (Value::Array(old), Value::Array(new)) => (0..old.len().max(new.len())).find_map(|index| {
-            let place = format!("{place}/{index}");
-            match (old.get(index), new.get(index)) {
-                (Some(old), Some(new)) => first_difference(old, new, place),
-                (old, new) => Some((place, text(old), text(new))),
-            }
-        }),
-        (old, new) if old == new => None,
-        (old, new) => Some((place, text(Some(old)), text(Some(new)))),
-    }
-}
-
 /// Sees events that are read later.
 struct Nobody;
 
@@ -328,7 +306,7 @@ impl Onlooker for StopAt {
 /// A model that answers what is on record.
 struct Answers {
     info: ModelInfo,
-    left: Mutex<VecDeque<ModelReply>>,
+    left: Mutex<VecDeque<Result<ModelReply, ModelError>>>,
     /// What is said where there is no answer left: the recorded failure, if that is how it ended.
     failure: String,
 }
@@ -337,6 +315,10 @@ impl Answers {
     fn of(episode: &Episode) -> Self {
         let name = episode.settings.get("model").and_then(Value::as_str);
         let name = name.unwrap_or_default().to_owned();
+        let window = episode
+            .settings
+            .get("context_window")
+            .and_then(Value::as_u64);
         let end = episode.end.as_ref();
         let failure = end.and_then(|end| end.reason.split_once(UNASKED));
         let replies = episode.events.iter().filter_map(|one| replied(&one.event));
@@ -344,7 +326,7 @@ impl Answers {
             info: ModelInfo {
                 model: name.clone(),
                 name,
-                context_window: None,
+                context_window: window,
                 supports_vision: false,
             },
             left: Mutex::new(replies.collect()),
@@ -355,7 +337,25 @@ impl Answers {
     }
 }
 
-fn replied(event: &Event) -> Option<ModelReply> {
+/// What the model's server had answered: a reply, or that the request was too long, which is known by
+/// what followed from it.
+fn replied(event: &Event) -> Option<Result<ModelReply, ModelError>> {
+    if let Event::Compaction {
+        cause: CompactionCause::Overflow,
+        window,
+        asked,
+        ..
+    } = event
+    {
+        let overflow = Overflow {
+            limit: *window,
+            asked: *asked,
+        };
+        return Some(Err(ModelError {
+            overflow: Some(overflow),
+            ..ModelError::new(ErrorCode::ModelContextOverflow, "the request was too long")
+        }));
+    }
     let Event::ModelResponse {
         text,
         reasoning,
@@ -368,14 +368,14 @@ fn replied(event: &Event) -> Option<ModelReply> {
     else {
         return None;
     };
-    Some(ModelReply {
+    Some(Ok(ModelReply {
         text: text.clone(),
         reasoning: reasoning.clone(),
         calls: calls.iter().map(|call| call.raw.clone()).collect(),
         finish: finish.clone(),
         usage: *usage,
         attempts: *attempts,
-    })
+    }))
 }
 
 impl Model for Answers {
@@ -389,9 +389,9 @@ impl Model for Answers {
         _cancel: Cancel,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = left.pop_front().map(ModelEvent::Reply);
         let failure = || ModelError::new(ErrorCode::ModelUnreachable, self.failure.clone());
-        futures::stream::iter([answer.ok_or_else(failure)]).boxed()
+        let answer = left.pop_front().unwrap_or_else(|| Err(failure()));
+        futures::stream::iter([answer.map(ModelEvent::Reply)]).boxed()
     }
 }
 
@@ -453,43 +453,5 @@ impl Plugin for Acts {
     ) -> BoxFuture<'a, Result<Act, Trouble>> {
         let missing = || Trouble::Plugin("has nothing more on record".to_owned());
         futures::future::ready(self.left.pop_front().ok_or_else(missing)).boxed()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn the_first_difference_is_found_with_its_place() {
-        let old = json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3});
-        for (new, place) in [
-            (json!({"kind": "x", "a": {"b": [1, 5]}, "c": 4}), "/a/b/1"),
-            (json!({"kind": "x", "a": {"b": [1]}, "c": 3}), "/a/b/1"),
-            (json!({"kind": "x", "a": {"b": [1, 2]}}), "/c"),
-            (
-                json!({"kind": "x", "a": {"b": [1, 2]}, "c": 3, "d": 1}),
-                "/d",
-            ),
-        ] {
-            let found = first_difference(&old, &new, String::new()).unwrap();
-            assert_eq!(found.0, place);
-            let words = difference(
-                Some(old.to_string().as_bytes()),
-                Some(new.to_string().as_bytes()),
-            );
-            assert!(words.contains(place), "{words}");
-        }
-        assert_eq!(first_difference(&old, &old, String::new()), None);
-    }
-
-    #[test]
-    fn a_line_too_many_or_too_few_is_said() {
-        let line = json!({"kind": "x"}).to_string();
-        let line = Some(line.as_bytes());
-        assert!(difference(line, None).contains("ends before that"));
-        assert!(difference(None, line).contains("the record ends here"));
     }
 }

@@ -3,9 +3,10 @@
 use castellan_core::event::{Purpose, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::text::{one_line, shorten};
-use castellan_core::{CallId, ErrorCode, Event, Message, Recorded, token};
+use castellan_core::{CallId, ErrorCode, Event, Message, Recorded, fingerprint, token};
 use castellan_gate::{Catalog, understand};
 
+use super::difference::{Words, difference};
 use super::{Line, Verdict};
 use crate::session::request::messages;
 use crate::session::state::{CallState, State};
@@ -58,6 +59,41 @@ pub fn replay(lines: &[Line], present: Present<'_>) -> Verdict {
         lines: lines.len() - torn,
         note: walk.note(torn),
     }
+}
+
+/// How a line of a trace and the stored event are told apart.
+const STORED: Words = Words {
+    old: "the trace has",
+    new: "the store has",
+    ends: "the store has no such event",
+};
+
+/// Holds the record against what is stored of the session, which is the truth that a trace only
+/// repeats. `None` where they agree.
+#[must_use]
+pub fn differs(lines: &[Line], stored: &[Recorded]) -> Option<Verdict> {
+    lines.iter().find_map(|line| {
+        let recorded = line.event.as_ref()?;
+        let before = usize::try_from(recorded.seq?.checked_sub(1)?).ok()?;
+        let kept = stored.get(before);
+        if kept == Some(recorded) {
+            return None;
+        }
+        let text = |event: &Recorded| serde_json::to_vec(event).unwrap_or_default();
+        let kept = kept.map(text);
+        Some(Verdict::Diverges {
+            line: line.number,
+            what: difference(Some(&text(recorded)), kept.as_deref(), &STORED),
+        })
+    })
+}
+
+/// How many of the stored events come after the last of the record.
+#[must_use]
+pub fn untold(lines: &[Line], stored: &[Recorded]) -> usize {
+    let last = lines.iter().rev().find_map(|line| line.event.as_ref()?.seq);
+    let last = last.and_then(|last| usize::try_from(last).ok());
+    stored.len().saturating_sub(last.unwrap_or(0))
 }
 
 struct Walk<'a> {
@@ -210,6 +246,7 @@ impl Walk<'_> {
             messages: recorded,
             tools: recorded_tools,
             size: recorded_size,
+            fingerprint: recorded_words,
             ..
         } = event
         else {
@@ -235,15 +272,21 @@ impl Walk<'_> {
             .cards(state.caller.surface, place, has_shells);
         // What is said of pictures depends on the model; and another program has other tools.
         let is_comparable = self.is_same_version
-            && *recorded_size > 0
-            && tools.len() == *recorded_tools
             && !shown
                 .iter()
                 .any(|one| matches!(one, Message::Picture { .. }));
         let size = token::size(&shown, &tools);
-        if is_comparable && size != *recorded_size {
+        let is_sized = *recorded_size > 0 && tools.len() == *recorded_tools;
+        if is_comparable && is_sized && size != *recorded_size {
             return Err(format!(
                 "the request had {recorded_size} bytes, and would have {size}"
+            ));
+        }
+        let words = fingerprint::of(&shown);
+        if is_comparable && !recorded_words.is_empty() && words != *recorded_words {
+            return Err(format!(
+                "the model was shown other words than stand before this line (their fingerprint was \
+                 {recorded_words}, and would be {words})"
             ));
         }
         Ok(())
@@ -300,7 +343,7 @@ impl Walk<'_> {
 }
 
 /// How the note begins that hooks have changed arguments.
-const CHANGED: &str = "arguments changed by ";
+pub(super) const CHANGED: &str = "arguments changed by ";
 
 /// A turn that ended early may have been taken up again, which is no event of its own.
 fn reopen(state: &mut State) {

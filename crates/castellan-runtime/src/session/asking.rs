@@ -4,7 +4,8 @@
 use castellan_core::event::{Purpose, State as Activity, TurnEnd};
 use castellan_core::message::IssuedCall;
 use castellan_core::{
-    CallId, Cancel, ErrorCode, Event, ModelError, ModelEvent, ModelReply, ModelRequest, token,
+    CallId, Cancel, ErrorCode, Event, ModelError, ModelEvent, ModelReply, ModelRequest,
+    fingerprint, token,
 };
 use castellan_gate::Recorder as _;
 use futures::StreamExt as _;
@@ -89,6 +90,7 @@ impl Session {
             messages: request.messages.len(),
             tools: request.tools.len(),
             size,
+            fingerprint: fingerprint::of(&request.messages),
             purpose,
         });
         self.journal.commit().await?;
@@ -200,15 +202,15 @@ fn stopped() -> ModelError {
 
 /// How large a request was, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sized {
+pub(crate) struct Sized {
     /// All of it.
-    pub(super) whole: u64,
+    pub(crate) whole: u64,
     /// Its instructions and tools, which no compaction makes shorter.
-    pub(super) fixed: u64,
+    pub(crate) fixed: u64,
 }
 
 impl Sized {
-    pub(super) fn of(request: &ModelRequest) -> Self {
+    pub(crate) fn of(request: &ModelRequest) -> Self {
         let system = request.messages.get(..1).unwrap_or_default();
         Self {
             whole: token::size(&request.messages, &request.tools),

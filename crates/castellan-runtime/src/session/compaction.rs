@@ -2,7 +2,7 @@
 //! shown from now on. The record keeps everything.
 
 use castellan_core::event::{CompactionCause, Purpose, Summarizer};
-use castellan_core::model::{Overflow, Usage};
+use castellan_core::model::{Overflow, ToolCard, Usage};
 use castellan_core::token::Ratio;
 use castellan_core::{Cancel, ErrorCode, Event, Recorded, token};
 use castellan_gate::Recorder as _;
@@ -25,6 +25,8 @@ const ANSWER: u64 = 8_192;
 const LEAST_WINDOW: u64 = 1_000;
 /// How many tokens of the newest messages stay where a person asks for a compaction.
 const KEPT_FOR_PERSON: u64 = 8_000;
+/// Why a mechanical summary is one where none was asked for.
+const UNASKED: &str = "none is asked for here";
 /// How many bytes of the record a summary is made of where nothing is known of the model.
 const BLIND_RECORD: u64 = 96 * 1_024;
 
@@ -53,7 +55,7 @@ pub(super) enum Squeezed {
 
 /// Why and how far a conversation is to be made shorter.
 #[derive(Debug, Clone)]
-pub(super) struct Pressure {
+pub(crate) struct Pressure {
     cause: CompactionCause,
     aim: Aim,
     fixed: u64,
@@ -81,7 +83,7 @@ impl Pressure {
 
     /// For a request that the server refused, `told` being the sizes it named; `None` where it has
     /// been tried often enough.
-    pub(super) fn refused(
+    pub(crate) fn refused(
         state: &State,
         known: Option<u64>,
         sized: &Sized,
@@ -122,6 +124,67 @@ impl Pressure {
             ..pressure
         })
     }
+}
+
+/// The pressure that the next request is under: `sized` in a window of `window` tokens, of which it may
+/// have the part `compact_at`. `None` where it fits, or where it is to be tried anyway.
+pub(crate) fn full(
+    state: &State,
+    window: Option<u64>,
+    sized: Sized,
+    compact_at: f64,
+) -> Option<Pressure> {
+    let window = window.filter(|_| state.squeezes < TRIES)?;
+    let ratio = state.ratio();
+    if ratio.tokens(sized.whole) <= room(window, compact_at) {
+        return None;
+    }
+    let tries = state.squeezes;
+    let mut pressure = Pressure::within(CompactionCause::Full, window, ratio, sized.fixed, tries);
+    if tries > 0 {
+        // One summary for one request; what still doesn't fit is cut.
+        pressure.aim.least_gain = None;
+    }
+    Some(pressure)
+}
+
+/// Makes a conversation shorter without a model's summary, so that it follows from the state alone;
+/// `None` where there is nothing that could be left out.
+pub(crate) fn mechanical(
+    state: &State,
+    pressure: &Pressure,
+    tools: &[ToolCard],
+    recorded: impl Fn(Event) -> Recorded,
+) -> Option<Event> {
+    let planned = plan(state, pressure.fixed, &pressure.aim)?;
+    let room = usize::try_from(planned.summary).unwrap_or(usize::MAX);
+    let summary = match planned.replaces {
+        0 => String::new(),
+        replaces => {
+            let older = state.entries.get(..replaces).unwrap_or(&state.entries);
+            digest::mechanical(older, UNASKED.to_owned(), room).text
+        }
+    };
+    let event = |tokens_before, tokens_after| Event::Compaction {
+        cause: pressure.cause,
+        focus: None,
+        summary: summary.clone(),
+        by: Summarizer::Program,
+        problem: None,
+        replaces: planned.replaces,
+        keeps: planned.keeps.clone(),
+        cuts: planned.cuts.clone(),
+        tokens_before,
+        tokens_after,
+        window: pressure.window,
+        asked: pressure.asked,
+        usage: None,
+        duration_ms: 0,
+    };
+    let tokens = |state: &State| pressure.ratio.estimate(&messages(state), tools);
+    let mut after = state.clone();
+    after.apply(&recorded(event(0, 0)));
+    Some(event(tokens(state), tokens(&after)))
 }
 
 impl Session {
@@ -180,21 +243,8 @@ impl Session {
     /// The pressure the next request is under; `None` where it fits, or where it is to be tried
     /// anyway.
     pub(super) fn pressure(&self, sized: Sized) -> Option<Pressure> {
-        self.journal.read(|state| {
-            let window = self.window(state).filter(|_| state.squeezes < TRIES)?;
-            let ratio = state.ratio();
-            if ratio.tokens(sized.whole) <= room(window, self.parts.compact_at) {
-                return None;
-            }
-            let tries = state.squeezes;
-            let mut pressure =
-                Pressure::within(CompactionCause::Full, window, ratio, sized.fixed, tries);
-            if tries > 0 {
-                // One summary for one request; what still doesn't fit is cut.
-                pressure.aim.least_gain = None;
-            }
-            Some(pressure)
-        })
+        self.journal
+            .read(|state| full(state, self.window(state), sized, self.parts.compact_at))
     }
 
     /// Makes the conversation shorter.

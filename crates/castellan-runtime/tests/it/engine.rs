@@ -98,10 +98,11 @@ impl Outside {
         let lines = trace::read(&self.trace).unwrap();
         lines
             .map(|line| match line {
-                Line::Event(event) => *event,
-                Line::Unreadable { problem, .. } => panic!("{problem}"),
+                Line::Event(event) => Ok(*event),
+                Line::Unreadable { problem, .. } => Err(problem),
             })
-            .collect()
+            .collect::<Result<_, _>>()
+            .unwrap()
     }
 }
 

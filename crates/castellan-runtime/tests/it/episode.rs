@@ -8,7 +8,8 @@ use std::time::Duration;
 use castellan_core::secret::Redaction;
 use castellan_core::tool::{DefaultDecision, Effect};
 use castellan_core::{
-    Cancel, CancelSource, EffectStatus, Event, Outcome, Recorded, Timestamp, Tool,
+    Cancel, CancelSource, EffectStatus, ErrorCode, Event, ModelError, Outcome, Recorded, Timestamp,
+    Tool,
 };
 use castellan_gate::gate::Settings as GateSettings;
 use castellan_gate::policy::NoProjectRules;
@@ -211,10 +212,11 @@ fn traced(file: &Path) -> Vec<Recorded> {
     let lines = trace::read(file).unwrap();
     lines
         .map(|line| match line {
-            Line::Event(event) => *event,
-            Line::Unreadable { problem, .. } => panic!("{problem}"),
+            Line::Event(event) => Ok(*event),
+            Line::Unreadable { problem, .. } => Err(problem),
         })
-        .collect()
+        .collect::<Result<_, _>>()
+        .unwrap()
 }
 
 /// The observations on record.
@@ -229,9 +231,11 @@ fn observations(file: &Path) -> Vec<Value> {
 }
 
 async fn replayed(file: &Path) -> Verdict {
-    let Record::Episode(episode) = read(file).unwrap() else {
-        panic!("not an episode");
+    let episode = match read(file).unwrap() {
+        Record::Episode(episode) => Some(episode),
+        Record::Session(_) => None,
     };
+    let episode = episode.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let again = folder.path().join("again.jsonl");
     let stage = stage(episode.plan().seed, &again).unwrap();
@@ -449,7 +453,7 @@ fn depositor() -> Turn {
         2 => calls(&[(READ, r#"{"zone": "elsewhere",}"#)]),
         _ => says("the signal is there"),
     });
-    Turn::new(model, Limits::turns(10))
+    Turn::new(model, Limits::turns(10), 0.8)
 }
 
 #[tokio::test]
@@ -471,7 +475,7 @@ async fn a_model_that_can_not_be_asked_is_a_plugin_that_failed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t");
     let model = FunctionModel::new(|_| Err(error("nobody there")));
-    let ended = play(&plan(3), Turn::new(model, Limits::turns(10)), &file).await;
+    let ended = play(&plan(3), Turn::new(model, Limits::turns(10), 0.8), &file).await;
     assert_eq!(ended.how, How::PluginFailed);
     assert!(ended.reason.contains("nobody there"), "{}", ended.reason);
     let agrees = replayed(&file).await;
@@ -486,9 +490,70 @@ async fn a_model_that_uses_up_its_requests_has_not_reached_the_goal() {
         let zone = format!("{{\"zone\": \"z{}\"}}", results(messages));
         calls(&[(READ, &zone)])
     });
-    let ended = play(&plan(3), Turn::new(model, Limits::turns(4)), &file).await;
+    let ended = play(&plan(3), Turn::new(model, Limits::turns(4), 0.8), &file).await;
     assert_eq!((ended.how, ended.calls), (How::NotReached, 4));
     assert!(ended.reason.contains("asked 4 times"), "{}", ended.reason);
+}
+
+/// A model that echoes long texts, and is shown no more than `most` bytes at once: `window` is what it
+/// says of itself.
+fn forgetful(window: Option<u64>, most: usize) -> Turn {
+    let model = FunctionModel::with_window(window, move |messages| {
+        let size: usize = messages.iter().map(|one| format!("{one:?}").len()).sum();
+        if size > most {
+            return Err(ModelError::new(
+                ErrorCode::ModelContextOverflow,
+                "the prompt is too long",
+            ));
+        }
+        let said = format!("{messages:?}");
+        match (0..12).find(|round| !said.contains(&format!("round {round};"))) {
+            Some(round) if !said.contains("round 11;") => {
+                let text = format!("round {round}; {}", "words ".repeat(300));
+                calls(&[("echo", &json!({ "text": text }).to_string())])
+            }
+            _ => says("enough"),
+        }
+    });
+    Turn::new(model, Limits::turns(60), 0.8)
+}
+
+#[tokio::test]
+async fn a_conversation_that_grows_too_long_is_made_shorter_and_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, turn, cause) in [
+        ("known", forgetful(Some(8_000), usize::MAX), "full"),
+        ("refused", forgetful(None, 24_000), "overflow"),
+    ] {
+        let file = folder.path().join(name);
+        let ended = play(&plan(3), turn, &file).await;
+        assert_eq!(ended.how, How::Reached, "{name}: {ended:?}");
+        let causes: Vec<Value> = traced(&file)
+            .iter()
+            .filter(|one| matches!(one.event, Event::Compaction { .. }))
+            .map(|one| serde_json::to_value(&one.event).unwrap()["cause"].clone())
+            .collect();
+        assert!(
+            !causes.is_empty() && causes.iter().all(|one| one == cause),
+            "{name}: {causes:?}"
+        );
+        let agrees = replayed(&file).await;
+        assert!(
+            matches!(agrees, Verdict::Agrees { .. }),
+            "{name}: {agrees:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_can_not_be_made_short_enough_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t");
+    let ended = play(&plan(3), forgetful(None, 100), &file).await;
+    assert_eq!(ended.how, How::PluginFailed);
+    assert!(ended.reason.contains("too long"), "{}", ended.reason);
+    let agrees = replayed(&file).await;
+    assert!(matches!(agrees, Verdict::Agrees { .. }), "{agrees:?}");
 }
 
 /// Everything that ends in another way, each with a name.

@@ -10,6 +10,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_sessions_events_audit.sql"),
     include_str!("../../migrations/sqlite/0002_grants.sql"),
     include_str!("../../migrations/sqlite/0003_substrate.sql"),
+    include_str!("../../migrations/sqlite/0004_episodes.sql"),
 ];
 
 /// The newest schema version this program knows.

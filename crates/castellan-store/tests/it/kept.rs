@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use castellan_core::Timestamp;
 use castellan_core::field;
-use castellan_core::id::ProposalId;
+use castellan_core::id::{EpisodeId, ProposalId};
 use castellan_store::blackboard::{self, Writing, Written};
+use castellan_store::episodes::{self, End, Episode, How};
 use castellan_store::genome::{self, Decided, Document, Origin, Outcome, Proposal, State};
 use castellan_store::memories::{self, Kind, Memory, Saved};
 use castellan_store::signals::{self, Change, Changed, Span};
@@ -482,6 +483,74 @@ async fn only_so_many_proposals_are_open(place: &impl Place) {
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Limit);
 }
 
+fn episode(id: EpisodeId, owner: &str, began: i64) -> Episode {
+    Episode {
+        id,
+        owner: owner.to_owned(),
+        goal: "bring food home".to_owned(),
+        plugin: "gridworld".to_owned(),
+        seed: u64::MAX,
+        settings: "{}".to_owned(),
+        version: "1".to_owned(),
+        trace: "/tmp/t.jsonl".to_owned(),
+        began: second(began),
+        end: None,
+    }
+}
+
+async fn an_episode_ends_once(place: &impl Place) {
+    let store = place.open();
+    let begun = episode(EpisodeId::mint(&Counting::from(0)), "anna", 1);
+    let (row, id) = (begun.clone(), begun.id);
+    store
+        .write(move |tx| episodes::begin(tx, &row))
+        .await
+        .unwrap();
+    let read = || store.read(move |tx| episodes::get(tx, id));
+    assert_eq!(read().await.unwrap(), Some(begun.clone()));
+    let ended = |how| End {
+        at: second(9),
+        how,
+        steps: 4,
+        calls: 12,
+        failed: 1,
+        reason: "it is done".to_owned(),
+    };
+    for (how, counts) in [(How::Reached, true), (How::Untraced, false)] {
+        let end = ended(how);
+        let noted = store.write(move |tx| episodes::end(tx, id, &end)).await;
+        assert_eq!(noted.unwrap(), counts);
+    }
+    let whole = Episode {
+        end: Some(ended(How::Reached)),
+        ..begun
+    };
+    assert_eq!(read().await.unwrap(), Some(whole));
+}
+
+async fn the_newest_episodes_are_kept_and_listed_by_owner(place: &impl Place) {
+    let store = place.open();
+    let ids = Counting::from(0);
+    let kept = i64::try_from(episodes::KEPT).unwrap();
+    let rows: Vec<Episode> = (0..kept + 3)
+        .map(|at| {
+            let owner = if at % 2 == 0 { "anna" } else { "bert" };
+            episode(EpisodeId::mint(&ids), owner, at)
+        })
+        .collect();
+    let (first, last) = (rows[0].id, rows[rows.len() - 1].clone());
+    store
+        .write(move |tx| rows.iter().try_for_each(|row| episodes::begin(tx, row)))
+        .await
+        .unwrap();
+    let oldest = store.read(move |tx| episodes::get(tx, first)).await;
+    assert_eq!(oldest.unwrap(), None);
+    let page = store.read(|tx| episodes::list(tx, "anna", 2)).await;
+    let page = page.unwrap();
+    assert_eq!((page.rows.len(), page.total), (2, episodes::KEPT / 2));
+    assert_eq!(page.rows[0], last);
+}
+
 suite!(
     a_signal_fades_between_its_changes_and_never_below_nothing,
     a_half_life_holds_until_another_is_given,
@@ -497,4 +566,6 @@ suite!(
     of_two_proposals_on_one_base_only_one_is_accepted,
     a_rollback_is_a_new_version_with_an_old_document,
     only_so_many_proposals_are_open,
+    an_episode_ends_once,
+    the_newest_episodes_are_kept_and_listed_by_owner,
 );

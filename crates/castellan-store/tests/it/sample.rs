@@ -78,6 +78,7 @@ pub(crate) fn request(session: SessionId, ts: i64, model: &str) -> Recorded {
         messages: 2,
         tools: 17,
         size: 0,
+        fingerprint: String::new(),
         purpose: Purpose::Turn,
     };
     recorded(session, ts, event)

@@ -36,7 +36,7 @@ struct Wish<'a> {
 enum Plan {
     /// It is so; in words.
     Done(String),
-    Change(Change),
+    Change(Box<Change>),
 }
 
 /// A change of a client's file.
@@ -125,13 +125,13 @@ fn plan(wish: &Wish<'_>, client: Client) -> Result<Plan, CommandError> {
         .changed(file.content(), &settings, place, entry.as_ref());
     let content = changed.map_err(|flaw| flawed(&flaw, client, &path))?;
     let diff = Redaction::new(secrets(&settings)).apply(file.diff(&content));
-    Ok(Plan::Change(Change {
+    Ok(Plan::Change(Box::new(Change {
         client,
         diff: plain(&diff),
         file,
         content,
         done,
-    }))
+    })))
 }
 
 impl Change {
@@ -181,7 +181,7 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
     for client in there {
         match plan(wish, client) {
             Ok(Plan::Done(words)) => note(&words),
-            Ok(Plan::Change(change)) => changes.push(change),
+            Ok(Plan::Change(change)) => changes.push(*change),
             Err(error) => note(&format!("{}: {}", client.title(), error.text())),
         }
     }
@@ -189,7 +189,7 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
         return changes.iter().try_for_each(|change| out(&change.diff));
     }
     if io::stdin().is_terminal() && out_is_terminal() {
-        return changes.iter().try_for_each(offer);
+        return offer_all(&changes);
     }
     let row = |change: &Change| {
         let path = change.file.path.display();
@@ -200,6 +200,24 @@ fn all(wish: &Wish<'_>) -> Result<(), CommandError> {
     };
     let rows: Vec<_> = changes.iter().map(row).collect();
     out(&table(&rows))
+}
+
+/// Offers each of them; one that fails keeps the others from nothing.
+fn offer_all(changes: &[Change]) -> Result<(), CommandError> {
+    let mut failed = Vec::new();
+    for change in changes {
+        if let Err(error) = offer(change) {
+            note(&format!("{}: {}", change.client.title(), error.text()));
+            failed.push(change.client.title());
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(CommandError::failed(format!(
+        "not changed as offered: the settings of {}",
+        failed.join(", ")
+    )))
 }
 
 /// Shows a change and makes it if the person says so.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use castellan_mcp::{Limits, Server, stdio};
+use castellan_runtime::mcp::McpServer;
 
 use crate::cli::Mcp;
 use crate::config::profile;
@@ -20,35 +21,36 @@ const ENDING: Duration = Duration::from_millis(1_500);
 const WORKSPACE: &str = "workspace";
 
 pub(crate) async fn run(world: &World, args: &Mcp) -> Result<(), CommandError> {
-    let server = server(world, args).await?;
+    let (server, provider) = server(world, args).await?;
     let (reader, writer) = stdio::standard_streams();
     let serving = stdio::serve(&server, reader, writer, None);
     let mut signals = Signals::listen()?;
     tokio::select! {
         () = serving => {}
+        () = provider.watch(&*world.clock) => {}
         () = signals.next() => {}
     }
     server.shut_down(ENDING).await;
-    Ok(())
+    Ok(provider.settle().await?)
 }
 
-/// The server that clients of this program talk to.
+/// The server that clients of this program talk to, and what answers in it: it is to watch what
+/// clients subscribe to while they are served.
 ///
 /// # Errors
 /// As [`World::mcp`]; and where clients may run commands, a sandbox that is required and not there.
-pub(crate) async fn server(world: &World, args: &Mcp) -> Result<Server, CommandError> {
+pub(crate) async fn server(
+    world: &World,
+    args: &Mcp,
+) -> Result<(Server, Arc<McpServer>), CommandError> {
     let name = args.profile.as_ref().unwrap_or(&world.config.mcp.profile);
     let profile = profile(name, &world.config.profiles)?;
     let workspace = world.working_folder(args.cwd.as_deref())?;
     if profile.domains.iter().any(|domain| domain == WORKSPACE) {
         note(&world.demand_sandbox(&workspace).await?);
     }
-    let provider = world.mcp(args, profile, workspace)?;
+    let provider = Arc::new(world.mcp(args, profile, workspace)?);
     let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
-    Ok(Server::new(
-        Arc::new(provider),
-        clock,
-        ids,
-        Limits::default(),
-    ))
+    let server = Server::new(Arc::clone(&provider) as _, clock, ids, Limits::default());
+    Ok((server, provider))
 }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use castellan_core::CancelSource;
 use castellan_core::nearest::likely;
+use castellan_core::text::chain;
+use castellan_core::{CancelSource, EpisodeId};
 use castellan_host::ShellJob;
 use castellan_runtime::episode::gridworld::Settings;
 use castellan_runtime::episode::program::Deadline;
-use castellan_runtime::episode::{self, Ended, Gridworld, How, Plan, Plugin, Program, Turn};
+use castellan_runtime::episode::{self, Ended, Gridworld, How, Kept, Plan, Plugin, Program, Turn};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
@@ -35,17 +36,32 @@ const FOR_EVER: Duration = Duration::MAX;
 pub(crate) async fn run(world: &World, args: Run) -> Result<(), CommandError> {
     let workspace = world.working_folder(args.cwd.as_deref())?;
     let actor = actor(world, &args, &workspace).await?;
-    let trace = trace(world, &args)?;
+    let id = EpisodeId::mint(&*world.ids);
+    let trace = trace(world, &args, id)?;
     let keys = actor.keys();
     let ground = Ground::new(world, (args.seed, args.zones), &trace, &workspace, keys)?;
     let plugin = actor.start(world, &args, &workspace)?;
+    let goal = args.goal.replace('\0', "");
     let plan = Plan {
-        goal: args.goal.replace('\0', ""),
+        goal: ground.stage.engine().gate().redact(goal),
         mcp: args.mcp,
         max_steps: args.max_steps,
         seed: args.seed,
         zones: args.zones.as_str().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let kept = Kept::begin(
+        (world.store()?, Arc::clone(&world.clock)),
+        (id, world.user()),
+        (&plan, &*plugin),
+        &trace,
+    );
+    let kept = match kept.await {
+        Ok(kept) => kept,
+        Err(error) => {
+            plugin.close().await;
+            return Err(error.into());
+        }
     };
     let view = Arc::new(View::new(
         args.json,
@@ -54,13 +70,19 @@ pub(crate) async fn run(world: &World, args: Run) -> Result<(), CommandError> {
     ));
     let watch = episode::Watch {
         events: Arc::clone(&view) as _,
-        steps: Arc::clone(&view) as _,
+        steps: kept.counting(Arc::clone(&view) as _),
     };
     let stop = Arc::new(CancelSource::new());
     let mut signals = JoinSet::new();
     signals.spawn(heed(Signals::listen()?, Arc::clone(&stop)));
     let ended = episode::run(&ground.stage, &plan, plugin, watch, stop.token()).await;
-    let said = view.finish(ended.as_ref().ok(), &trace);
+    if let Err(error) = kept.end(&ended).await {
+        let why = chain(&error);
+        note(&format!(
+            "warning: what it came to is not kept for episode://{id}: {why}"
+        ));
+    }
+    let said = view.finish(ended.as_ref().ok(), id, &trace);
     let ended = ended.map_err(|error| {
         CommandError::from(error).hint("the episode ended there: none runs without its trace")
     })?;
@@ -108,7 +130,11 @@ impl Actor {
     ) -> Result<Box<dyn Plugin>, CommandError> {
         Ok(match self {
             Self::Gridworld(gridworld) => Box::new(gridworld),
-            Self::Session(chosen) => Box::new(Turn::new(chosen.model, world.limits())),
+            Self::Session(chosen) => Box::new(Turn::new(
+                chosen.model,
+                world.limits(),
+                world.config.session.compact_at,
+            )),
             Self::Program { path } => {
                 let named = world.environment.named(&world.config.tools.environment);
                 let job = ShellJob {
@@ -149,7 +175,9 @@ async fn actor(world: &World, args: &Run, workspace: &Path) -> Result<Actor, Com
                 return Err(CommandError::usage("--set: a session takes no settings")
                     .hint("--model, --base-url and the configuration say what it runs on"));
             }
-            let chosen = model::choose(world, &args.model).await?;
+            let chosen = model::choose(world, &args.model).await.map_err(|error| {
+                error.hint("the plugin `session` is a model; --plugin gridworld needs none")
+            })?;
             if let Some(found) = &chosen.found {
                 note(found);
             }
@@ -201,10 +229,9 @@ fn settings(args: &Run) -> Result<Map<String, Value>, CommandError> {
 }
 
 /// The file the episode is traced in.
-fn trace(world: &World, args: &Run) -> Result<PathBuf, CommandError> {
+fn trace(world: &World, args: &Run, id: EpisodeId) -> Result<PathBuf, CommandError> {
     let Some(file) = &args.trace else {
-        let name = format!("ep_{}.jsonl", world.ids.next().simple());
-        return Ok(world.home.traces().join(name));
+        return Ok(world.home.traces().join(format!("{id}.jsonl")));
     };
     let path = world.environment.cwd().join(file);
     let holds = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() > 0);

@@ -33,12 +33,14 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
         CommandError::usage(error).hint(hint)
     })?;
     let mut signals = Signals::listen()?;
-    let server = mcp::server(world, &args.mcp).await?;
+    let (server, provider) = mcp::server(world, &args.mcp).await?;
     let settings = Settings {
         guard: Guard {
             hosts: config.hosts.clone(),
             origins: config.origins.clone(),
-            admission: secret.as_deref().map_or(Admission::Anyone, Admission::secret),
+            admission: secret
+                .as_deref()
+                .map_or(Admission::Anyone, Admission::secret),
         },
         ..Settings::default()
     };
@@ -59,6 +61,7 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
         mcp: server.clone(),
         looks: world.shared.looks(),
         settings,
+        clock: std::sync::Arc::clone(&world.clock),
         version: env!("CARGO_PKG_VERSION"),
     });
     let stop = CancellationToken::new();
@@ -66,6 +69,7 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
     tokio::pin!(serving);
     let served = tokio::select! {
         served = &mut serving => served,
+        () = provider.watch(&*world.clock) => Ok(()),
         () = signals.next() => {
             note("stopping");
             // Calls first: connections end once their calls have.
@@ -74,6 +78,7 @@ pub(crate) async fn run(world: &World, args: &Serve) -> Result<(), CommandError>
             serving.await
         }
     };
+    provider.settle().await?;
     served.map_err(crate::error::io("serve"))
 }
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use castellan_core::event::Purpose;
 use castellan_core::model::Usage;
 use castellan_core::text::{plain, shorten};
-use castellan_core::{Event, Recorded, SessionId};
+use castellan_core::{EpisodeId, Event, Recorded, SessionId};
 use castellan_gate::trace::{Line, path, read};
-use castellan_store::{Store, sessions};
-use serde_json::json;
+use castellan_store::{Store, episodes, sessions};
+use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::output::{counted, line, note, out, table, word};
@@ -27,6 +27,13 @@ pub(crate) async fn find(world: &World, name: &str) -> Result<PathBuf, CommandEr
         return Ok(episode);
     }
     let store = world.stored()?.ok_or_else(|| nothing_stored(name))?;
+    if let Ok(id) = name.parse::<EpisodeId>() {
+        let row = store.read(move |tx| episodes::get(tx, id)).await?;
+        return row.map(|row| PathBuf::from(row.trace)).ok_or_else(|| {
+            CommandError::usage(format!("there is no episode `{name}`"))
+                .hint("castellan run says the id of each at its end")
+        });
+    }
     let id = resolve(&store, name).await?;
     Ok(path(&world.home.traces(), id))
 }
@@ -263,6 +270,10 @@ struct Stats {
     model_ms: u64,
     prompt_tokens: u64,
     completion_tokens: u64,
+    /// Of an episode.
+    steps: u64,
+    /// Whether an episode reached its goal; `None` where there is no end of one.
+    reached: Option<bool>,
     tools: BTreeMap<String, ToolStats>,
 }
 
@@ -282,26 +293,7 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
         }
     }
     if as_json {
-        let tools: BTreeMap<_, _> = stats
-            .tools
-            .iter()
-            .map(|(name, tool)| {
-                (
-                    name,
-                    json!({"calls": tool.calls, "errors": tool.errors, "ms": tool.ms}),
-                )
-            })
-            .collect();
-        return line(
-            &json!({
-                "events": stats.events, "unreadable_lines": stats.unreadable, "turns": stats.turns,
-                "model_calls": stats.model_calls, "compactions": stats.compactions,
-                "model_ms": stats.model_ms,
-                "prompt_tokens": stats.prompt_tokens,
-                "completion_tokens": stats.completion_tokens, "tools": tools,
-            })
-            .to_string(),
-        );
+        return line(&stats.as_json().to_string());
     }
     let cell = |name: &str, value: u64| vec![name.to_owned(), value.to_string()];
     let mut rows = vec![
@@ -314,6 +306,15 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
         cell("prompt tokens", stats.prompt_tokens),
         cell("completion tokens", stats.completion_tokens),
     ];
+    if stats.steps > 0 {
+        rows.push(cell("steps", stats.steps));
+        let goal = match stats.reached {
+            Some(true) => "reached",
+            Some(false) => "not reached",
+            None => "no end is on record",
+        };
+        rows.push(vec!["goal".to_owned(), goal.to_owned()]);
+    }
     for (name, tool) in &stats.tools {
         let text = format!(
             "{}, {} failed, {} ms",
@@ -327,6 +328,31 @@ pub(crate) fn stats(file: &std::path::Path, as_json: bool) -> Result<(), Command
 }
 
 impl Stats {
+    fn as_json(&self) -> Value {
+        let tools: BTreeMap<_, _> = self
+            .tools
+            .iter()
+            .map(|(name, tool)| {
+                (
+                    name,
+                    json!({"calls": tool.calls, "errors": tool.errors, "ms": tool.ms}),
+                )
+            })
+            .collect();
+        let mut object = json!({
+            "events": self.events, "unreadable_lines": self.unreadable, "turns": self.turns,
+            "model_calls": self.model_calls, "compactions": self.compactions,
+            "model_ms": self.model_ms,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens, "tools": tools,
+        });
+        if let (true, Value::Object(fields)) = (self.steps > 0, &mut object) {
+            fields.insert("steps".to_owned(), self.steps.into());
+            fields.insert("reached".to_owned(), self.reached.into());
+        }
+        object
+    }
+
     fn count_tokens(&mut self, usage: Option<&Usage>) {
         self.prompt_tokens += usage.map_or(0, |usage| usage.prompt_tokens);
         self.completion_tokens += usage.map_or(0, |usage| usage.completion_tokens);
@@ -336,6 +362,8 @@ impl Stats {
         self.events += 1;
         match event {
             Event::UserTurn { .. } => self.turns += 1,
+            Event::Observation { .. } => self.steps += 1,
+            Event::EpisodeEnd { reached, .. } => self.reached = Some(*reached),
             Event::Compaction {
                 usage, duration_ms, ..
             } => {

@@ -1,17 +1,17 @@
-//! Episodes and replays through the whole program.
+//! Episodes through the whole program, and their replays.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use castellan_testkit::{Home, ModelServer, Reply};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::geteuid;
 use serde_json::{Value, json};
 
-use crate::program::{PROGRAM, Run, config, piped, run};
+use crate::plugins::plugin;
+use crate::program::{PROGRAM, Run, config, run, run_with_input};
+use crate::terminal::Terminal;
 
 /// Runs an episode with the usual goal.
-fn episode(home: &Home, args: &[&str]) -> Run {
+pub(crate) fn episode(home: &Home, args: &[&str]) -> Run {
     run(
         home,
         &[&["run", "--goal", "bring food home"], args].concat(),
@@ -19,22 +19,13 @@ fn episode(home: &Home, args: &[&str]) -> Run {
 }
 
 /// A home in which commands and plugins are not enclosed: these tests are about what they say.
-fn home() -> Home {
+pub(crate) fn home() -> Home {
     let home = Home::new();
     home.write_config("sandbox = \"off\"\n");
     home
 }
 
-/// A plugin in the workspace.
-fn plugin(home: &Home, text: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt as _;
-    home.write("plugin", text);
-    let path = home.workspace().join("plugin");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
-fn example() -> PathBuf {
+pub(crate) fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/coordinate.py")
 }
 
@@ -79,7 +70,7 @@ fn a_changed_trace_diverges_at_its_line() {
     let mut lines: Vec<String> = trace.lines().map(str::to_owned).collect();
     let at = lines
         .iter()
-        .position(|line| line.contains("\"after\":"))
+        .position(|line| line.contains("\\\"after\\\":"))
         .unwrap();
     lines[at] = lines[at].replace("\\\"after\\\":", "\\\"After\\\":");
     home.write("t.jsonl", lines.join("\n") + "\n");
@@ -127,15 +118,15 @@ fn with_deposits_off_the_colony_does_not_make_it() {
         "gridworld",
         "--mcp",
         "--seed",
-        "7",
+        "2",
         "--max-steps",
-        "200",
+        "100",
     ];
     let without = [&plays[..], &["--set", "deposits=off", "--trace", "w.jsonl"]].concat();
     let ran = episode(&home, &without);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(
-        ran.stderr.contains("200 steps are used up"),
+        ran.stderr.contains("100 steps are used up"),
         "{}",
         ran.stderr
     );
@@ -163,73 +154,6 @@ fn events_are_printed_as_they_are_traced() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout == home.read("t.jsonl").unwrap());
     assert_eq!(ran.kind("episode_end")[0]["reached"], true);
-}
-
-#[test]
-fn the_example_of_the_docs_reaches_its_goal() {
-    let home = home();
-    let example = example();
-    assert!(std::fs::read_to_string(&example).unwrap().lines().count() <= 30);
-    let plays = [
-        "--mcp",
-        "--trace",
-        "t.jsonl",
-        "--plugin",
-        example.to_str().unwrap(),
-    ];
-    let ran = episode(&home, &plays);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stdout.contains("coordination is at"), "{}", ran.stdout);
-    let trace = home.read("t.jsonl").unwrap();
-    assert!(trace.contains(r#""args":{"zone":"grid","signal":"coordination","amount":2.0}"#));
-    let replayed = run(&home, &["trace", "replay", "t.jsonl"]);
-    assert_eq!(replayed.code, 0, "{replayed:?}");
-}
-
-#[test]
-fn a_plugin_that_misbehaves_has_failed_and_it_is_said_how() {
-    for (text, word) in [
-        (
-            "#!/bin/sh\necho oops >&2; exit 3\n",
-            "ended with exit code 3 before it was done; it said: oops",
-        ),
-        ("#!/bin/sh\nread line; echo hello\n", "not JSON"),
-        ("#!/bin/sh\nread line; echo '[]'\n", "no object"),
-        (
-            "#!/bin/sh\nread line; echo '{\"mcp_tools\": 5}'\n",
-            "no answer",
-        ),
-        ("#!/bin/sh\nread line; yes\n", "not JSON"),
-        (
-            "#!/bin/sh\nread line; tr '\\0' x </dev/zero\n",
-            "more than 1048576 bytes",
-        ),
-        (
-            "#!/bin/sh\nread line; sleep 300\n",
-            "did not answer within 2 s",
-        ),
-        ("#!/bin/sh\nread line; kill -9 $$\n", "SIGKILL"),
-        ("#!/no/such/interpreter\n", "could not be started"),
-    ] {
-        let home = home();
-        plugin(&home, text);
-        let plays = [
-            "--mcp",
-            "--plugin",
-            "./plugin",
-            "--step-timeout",
-            "2",
-            "--trace",
-            "t",
-        ];
-        let ran = episode(&home, &plays);
-        assert_eq!(ran.code, 3, "{text}: {ran:?}");
-        assert!(ran.stderr.contains(word), "{text}: {}", ran.stderr);
-        let end = home.read("t").unwrap();
-        assert!(end.lines().last().unwrap().contains("episode_end"), "{end}");
-        let replayed = run(&home, &["trace", "replay", "t"]);
-        assert_eq!(replayed.code, 0, "{text}: {replayed:?}");
-    }
 }
 
 #[test]
@@ -342,58 +266,224 @@ fn a_model_works_towards_the_goal() {
 }
 
 #[test]
-fn a_session_is_replayed_from_its_trace() {
-    let server = ModelServer::scripted([
-        Reply::calls([("read_file", json!({"path": "a.txt"}))]),
-        Reply::text("done"),
-    ]);
-    let home = Home::new();
-    home.write("a.txt", "line one\n");
-    home.write_config(&config(&server));
-    let ran = run(&home, &["exec", "--json", "go"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    drop(server);
-    std::fs::remove_file(home.workspace().join("a.txt")).unwrap();
-    let id = ran.session();
-    let replayed = run(&home, &["trace", "replay", &id]);
+fn a_file_that_may_not_grow_ends_it_and_it_is_said() {
+    let home = home();
+    // What it keeps on record is most of the trace.
+    plugin(
+        &home,
+        "#!/bin/sh\nstate=$(head -c 100000 /dev/zero | tr '\\0' x)\n\
+         while read -r line; do echo \"{\\\"state\\\": \\\"$state\\\"}\"; done\n",
+    );
+    let text = "ulimit -f 1024; exec \"$0\" \"$@\"";
+    let plays = ["run", "--goal", "x", "--plugin", "./plugin", "--trace", "t"];
+    let mut command = home.command("bash");
+    let output = command.args(["-c", text, PROGRAM]).args(plays).output();
+    let ran: Run = output.unwrap().into();
+    untraced(&home, &ran, "File too large");
+    let size = std::fs::metadata(home.workspace().join("t")).unwrap().len();
+    assert_eq!(size, 1024 * 1024);
+    // As far as it goes, torn line included, it is a record.
+    let replayed = run(&home, &["trace", "replay", "t"]);
     assert_eq!(replayed.code, 0, "{replayed:?}");
-    let trace = home.castellan_home().join(format!("traces/{id}.jsonl"));
-    let text = std::fs::read_to_string(&trace).unwrap();
-    let changed = text.replace("line one", "line two and more");
-    assert_ne!(changed, text);
-    std::fs::write(&trace, changed).unwrap();
-    let replayed = run(&home, &["trace", "replay", &id]);
-    assert_eq!(replayed.code, 1, "{replayed:?}");
     assert!(
-        replayed.stderr.contains("model_request"),
+        replayed.stdout.contains("the record has no end"),
         "{}",
-        replayed.stderr
+        replayed.stdout
     );
 }
 
 #[test]
-fn ctrl_c_ends_it_and_its_program() {
+fn a_disk_that_fills_up_ends_it_and_it_is_said() {
     let home = home();
-    let text = "#!/bin/sh\nread line; echo $$ >pid.new; mv pid.new pid; sleep 300\n";
-    plugin(&home, text);
-    let args = ["run", "--goal", "x", "--plugin", "./plugin", "--trace", "t"];
-    let child = piped(home.command(PROGRAM).args(args)).spawn().unwrap();
-    let pid = loop {
-        match home.read("pid") {
-            Some(text) => break text.trim().parse::<i32>().unwrap(),
-            None => std::thread::park_timeout(Duration::from_millis(5)),
-        }
-    };
-    let own = i32::try_from(child.id()).unwrap();
-    kill(Pid::from_raw(own), Signal::SIGINT).unwrap();
-    let ran: Run = child.wait_with_output().unwrap().into();
+    let disk = home.workspace().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    // In a mount namespace of its own, so that the disk goes when the process does.
+    let text = "mount -t tmpfs -o size=1m none disk && exec \"$0\" \"$@\"";
+    let plays = [
+        "run",
+        "--goal",
+        "x",
+        "--plugin",
+        "gridworld",
+        "--mcp",
+        "--trace",
+        "disk/t",
+    ];
+    let mut command = home.command("unshare");
+    if !geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let command = command.args(["--mount", "sh", "-c", text, PROGRAM]);
+    let ran: Run = command.args(plays).output().unwrap().into();
+    untraced(&home, &ran, "No space left");
+}
+
+/// What is said and kept of an episode that could no longer be traced.
+fn untraced(home: &Home, ran: &Run, why: &str) {
     assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains(why), "{}", ran.stderr);
     assert!(
-        ran.stderr.contains("stopped from outside"),
+        ran.stderr.contains("none runs without its trace"),
         "{}",
         ran.stderr
     );
-    assert!(kill(Pid::from_raw(pid), None).is_err());
-    let replayed = run(&home, &["trace", "replay", "t"]);
+    let database = home.castellan_home().join("castellan.db");
+    let database = rusqlite::Connection::open(database).unwrap();
+    let (how, steps, reason): (String, i64, String) = database
+        .query_row("SELECT how, steps, reason FROM episodes", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .unwrap();
+    assert_eq!(how, "untraced");
+    assert!(steps > 1 && reason.contains(why), "{steps} {reason}");
+}
+
+/// What a client of the MCP server reads at this URI: the structured answer.
+fn resource(home: &Home, uri: &str) -> Value {
+    let ask = |id: u64, method: &str, params: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    };
+    let hello = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "probe", "version": "1"},
+    });
+    let call = json!({"name": "castellan_read_resource", "arguments": {"uri": uri}});
+    let lines = [
+        ask(1, "initialize", hello),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string(),
+        ask(2, "tools/call", call),
+        String::new(),
+    ];
+    let ran = run_with_input(home, &["mcp"], &lines.join("\n"));
+    let mut answers = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let answer = answers.find(|answer| answer["id"] == 2);
+    assert!(answer.is_some(), "{ran:?}");
+    answer.unwrap()["result"]["structuredContent"].take()
+}
+
+/// The address that an episode is kept under.
+fn kept(ran: &Run) -> String {
+    let (_, rest) = ran.stdout.split_once("kept as ").unwrap();
+    rest.trim_end().to_owned()
+}
+
+#[test]
+fn what_an_episode_came_to_is_a_resource() {
+    let home = home();
+    let plays = [
+        "--plugin",
+        "gridworld",
+        "--mcp",
+        "--seed",
+        "18446744073709551615",
+        "--trace",
+        "t.jsonl",
+    ];
+    let ran = episode(&home, &[&plays[..], &SMALL].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let uri = kept(&ran);
+    let read = resource(&home, &uri);
+    assert_eq!((&read["ok"], &read["uri"]), (&json!(true), &json!(uri)));
+    let told: Value = serde_json::from_str(read["text"].as_str().unwrap()).unwrap();
+    let trace = home.workspace().join("t.jsonl");
+    for (key, value) in [
+        ("goal", json!("bring food home")),
+        ("plugin", json!("gridworld")),
+        ("seed", json!(u64::MAX)),
+        ("state", json!("reached")),
+        ("reached", json!(true)),
+        ("failed_calls", json!(0)),
+        ("trace", json!(trace)),
+        ("trace_bytes", json!(trace.metadata().unwrap().len())),
+    ] {
+        assert_eq!(told[key], value, "{key}: {told}");
+    }
+    assert_eq!(told["settings"]["plugin"]["food"], 4);
+    let steps = told["steps"].as_u64().unwrap();
+    assert!(ran.stdout.contains(&format!("after {steps} steps")));
+    // Its id is a name for its trace as well.
+    let id = uri.strip_prefix("episode://").unwrap();
+    let replayed = run(&home, &["trace", "replay", id]);
     assert_eq!(replayed.code, 0, "{replayed:?}");
+    for missing in ["episode://nothing", &uri.replace("ep_0", "ep_f")] {
+        let read = resource(&home, missing);
+        assert_eq!(read["ok"], false, "{read}");
+        assert_eq!(read["error_code"], "NOT_FOUND", "{read}");
+        assert!(read.to_string().contains(&uri), "{read}");
+    }
+}
+
+#[test]
+fn an_episode_finds_others_only_where_its_zones_are_shared() {
+    let home = home();
+    let plays = ["--plugin", "gridworld", "--mcp"];
+    let ran = episode(&home, &[&plays[..], &SMALL].concat());
+    let uri = kept(&ran);
+    let text = format!(
+        "#!/bin/sh\nread line\necho '{{\"mcp_tools\": [{{\"tool\": \
+         \"castellan_read_resource\", \"args\": {{\"uri\": \"{uri}\"}}}}]}}'\n\
+         read line\ncase $line in *'\"ok\":true'*) echo '{{\"done\": true}}' ;;\n\
+         *) echo '{{\"done\": true, \"reached\": false}}' ;; esac\n"
+    );
+    plugin(&home, &text);
+    let plays = ["--plugin", "./plugin", "--mcp"];
+    assert_eq!(episode(&home, &plays).code, 1);
+    let shared = episode(&home, &[&plays[..], &["--zones", "shared"]].concat());
+    assert_eq!(shared.code, 0, "{shared:?}");
+}
+
+#[test]
+fn a_model_that_is_not_there_is_said_to_be_needed() {
+    let home = home();
+    let ran = episode(&home, &["--mcp"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("model"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("the plugin `session` is a model"),
+        "{}",
+        ran.stderr
+    );
+    // Nothing has begun.
+    assert!(!home.castellan_home().join("traces").exists());
+}
+
+#[test]
+fn on_a_terminal_the_picture_moves_in_its_place() {
+    let home = home();
+    let plays = ["run", "--goal", "x", "--plugin", "gridworld", "--mcp"];
+    let terminal = Terminal::usual(&home, &[&plays[..], &SMALL].concat());
+    let screen = terminal.wait("kept as episode://");
+    let lines: Vec<&str> = screen.lines().collect();
+    let moving = lines
+        .iter()
+        .filter(|line| line.starts_with("step "))
+        .count();
+    assert_eq!(moving, 1, "{screen}");
+    assert!(lines.iter().any(|line| line.contains('H')), "{screen}");
+    assert!(terminal.ended().success());
+    // Where there is no room for the picture, as much of it is shown as fits.
+    let low = Terminal::start(&home, &[&plays[..], &SMALL].concat(), (60, 6), &[]);
+    let bytes = low.until("its end", |screen| screen.contains("kept as"));
+    drop(bytes);
+    let sent = String::from_utf8(low.bytes()).unwrap();
+    assert!(!sent.contains("\u{1b}[6A"), "{sent}");
+    assert!(low.ended().success());
+}
+
+#[test]
+fn a_trace_of_an_episode_is_summed_up() {
+    let home = home();
+    let plays = ["--plugin", "gridworld", "--mcp", "--trace", "t.jsonl"];
+    assert_eq!(episode(&home, &[&plays[..], &SMALL].concat()).code, 0);
+    let ran = run(&home, &["trace", "stats", "t.jsonl", "--json"]);
+    let stats: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(stats["steps"].as_u64().unwrap() > 1, "{stats}");
+    assert_eq!(stats["reached"], true);
+    let calls = &stats["tools"]["castellan_read_signal"]["calls"];
+    assert!(calls.as_u64().unwrap() > 10, "{stats}");
+    let ran = run(&home, &["trace", "stats", "t.jsonl"]);
+    assert!(ran.stdout.contains("reached"), "{}", ran.stdout);
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use castellan_testkit::Home;
 use serde_json::{Value, json};
@@ -185,9 +186,8 @@ notifications = true
 {
   "ui_font_size": 16,
   "theme": {
-    "mode": "system", // or "dark"
-  },
-  "context_servers": {}
+    "mode": "system" // or "dark"
+  }
 }
 "#,
         after: r#"// Zed settings
@@ -196,7 +196,7 @@ notifications = true
 {
   "ui_font_size": 16,
   "theme": {
-    "mode": "system", // or "dark"
+    "mode": "system" // or "dark"
   },
   "context_servers": {
     "castellan": {
@@ -220,10 +220,13 @@ notifications = true
         after: r#"{
   // What I like.
   "ui": { "theme": "GitHub" },
-  "mcpServers": { "a": { "command": "a", "trust": false }, "castellan": {
-    "command": "[PROGRAM]",
-    "args": ["mcp"]
-  } }
+  "mcpServers": {
+    "a": { "command": "a", "trust": false },
+    "castellan": {
+      "command": "[PROGRAM]",
+      "args": ["mcp"]
+    }
+  }
 }
 "#,
     },
@@ -337,7 +340,7 @@ fn a_client_without_settings_gets_a_file_that_nobody_else_reads() {
         assert!(!kept(&path).exists() && mode(&path) == 0o600, "{client}");
         let text = told(&path);
         assert!(
-            text.ends_with('\n') && text.contains("[PROGRAM]"),
+            text.ends_with('\n') && !text.ends_with("\n\n") && text.contains("[PROGRAM]"),
             "{client}: {text}"
         );
         let again = init(&home, &["--client", client]);
@@ -375,7 +378,7 @@ fn a_dry_run_shows_the_change_and_makes_none() {
 
 #[test]
 fn a_file_that_its_client_could_not_read_is_not_touched_and_the_place_is_named() {
-    let cases: [(&str, &[u8], &str); 16] = [
+    let cases: [(&str, &[u8], &str); 18] = [
         (
             "claude-code",
             b"{\n  \"a\": 1,\n  \"b\" 2\n}\n",
@@ -400,6 +403,16 @@ fn a_file_that_its_client_could_not_read_is_not_touched_and_the_place_is_named()
             "claude-desktop",
             b"[1]",
             "line 1, column 1: it holds a list, not an object",
+        ),
+        (
+            "claude-desktop",
+            b"null",
+            "line 1, column 1: it holds null, not an object",
+        ),
+        (
+            "claude-code",
+            b"{\n  \"a\": \"\x01\"\n}",
+            "line 2, column 8: control character",
         ),
         ("gemini", b"{\n  \"a\": 1, // fine\n}\n", "trailing commas"),
         ("cursor", b"{\"a\": 1 \"b\": 2}", "line 1, column "),
@@ -430,7 +443,7 @@ fn a_file_that_its_client_could_not_read_is_not_touched_and_the_place_is_named()
         (
             "codex",
             b"mcp_servers = 7\n",
-            "line 1, column 15: `mcp_servers` is integer, not a table",
+            "line 1, column 15: `mcp_servers` is a number, not a table",
         ),
     ];
     for (client, content, said) in cases {
@@ -604,7 +617,10 @@ fn other_settings_of_ours_are_told_and_replaced_only_when_that_is_said() {
             run.code == 0 && run.stdout.contains("was updated in"),
             "{run:?}"
         );
-        let told: Value = serde_json::from_str(&told(&path)).unwrap();
+        let text = told(&path);
+        assert_eq!(text.contains("// the old place"), client == "gemini");
+        let text = text.replace("// the old place", "");
+        let told: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(told, after);
         assert_eq!(fs::read_to_string(kept(&path)).unwrap(), before);
     }
@@ -668,12 +684,28 @@ fn the_command_is_the_path_by_which_the_program_is_found_and_it_finds_its_state(
     // Another program of that name is not ours.
     fs::remove_file(&link).unwrap();
     fs::write(&link, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&link, Permissions::from_mode(0o755)).unwrap();
     let mut command = home.command(PROGRAM);
     command
         .env("PATH", &path)
         .args(["init", "--client", "cursor"]);
     let run = Run::from(command.output().unwrap());
     assert!(run.code == 1 && run.stderr.contains(PROGRAM), "{run:?}");
+
+    // What can't be started is no program at all.
+    fs::set_permissions(&link, Permissions::from_mode(0o644)).unwrap();
+    let second = home.root().join("second");
+    fs::create_dir(&second).unwrap();
+    symlink(PROGRAM, second.join("castellan")).unwrap();
+    let mut command = home.command(PROGRAM);
+    command
+        .env("PATH", format!("{path}:{}", second.display()))
+        .args(["init", "--client", "cursor", "--dry-run", "--replace"]);
+    let run = Run::from(command.output().unwrap());
+    assert!(
+        run.stdout.contains("/second/castellan\"") && run.code == 0,
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -757,4 +789,137 @@ fn on_a_terminal_it_asks_for_each_client() {
     let read = |case: &Case| fs::read_to_string(home.user_home().join(case.file)).unwrap();
     assert_eq!(read(&CASES[2]), CASES[2].before);
     assert!(read(&CASES[6]).contains("castellan"));
+}
+
+#[test]
+fn the_group_of_servers_goes_with_the_last_of_them_but_not_what_is_said_of_it() {
+    let ours = "{ \"command\": \"castellan\" }";
+    for (client, before, after) in [
+        ("gemini", "{\"mcpServers\": {\"castellan\": X}}\n", "{}\n"),
+        (
+            "cursor",
+            "{\n  \"a\": 1, // a\n  \"mcpServers\": {\n    \"castellan\": X\n  }\n}\n",
+            "{\n  \"a\": 1 // a\n}\n",
+        ),
+        (
+            "cursor",
+            "{\n  \"mcpServers\": {\n    \"castellan\": X,\n  },\n  \"a\": 1,\n}\n",
+            "{\n  \"a\": 1,\n}\n",
+        ),
+        (
+            "zed",
+            "{\n  \"context_servers\": {\n    // none yet\n    \"castellan\": X\n  }\n}\n",
+            "{\n  \"context_servers\": {\n    // none yet\n  }\n}\n",
+        ),
+        (
+            "vscode",
+            "{\n  \"servers\": {\n    \"castellan\": X\n  } // mine\n}\n",
+            "{\n  \"servers\": {} // mine\n}\n",
+        ),
+        (
+            "vscode",
+            "{\n  // All of them.\n  \"servers\": {\n    \"castellan\": X\n  }\n}\n",
+            "{\n  // All of them.\n}\n",
+        ),
+    ] {
+        let home = Home::new();
+        let case = CASES.iter().find(|case| case.client == client).unwrap();
+        let path = put(&home, case.file, before.replace('X', ours));
+        let run = init(&home, &["--client", client, "--remove"]);
+        assert_eq!(run.code, 0, "{before}: {run:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), after, "{before}");
+    }
+}
+
+#[test]
+fn halves_of_characters_that_a_client_wrote_stay() {
+    let home = Home::new();
+    let half = r#"{
+  "history": ["cut \ud83d", "\udc00\ud83d\ude00 \\ud800", "\uD83D\uD83D"],
+  "mcpServers": {
+    "a": { "command": "a" }
+  }
+}
+"#;
+    let path = put(&home, CASES[0].file, half);
+    let run = init(&home, &["--client", "claude-code"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let text = told(&path);
+    let history = half.lines().nth(1).unwrap();
+    assert!(
+        text.contains(history) && text.contains("[PROGRAM]"),
+        "{text}"
+    );
+    let run = init(&home, &["--client", "claude-code", "--remove"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), half);
+
+    // Where such a line would have to be written anew, nothing is.
+    let half = r#"{"cut": "\ud83d", "mcpServers": {"b": "\ud83d"}, "more": "\ud83d"}"#;
+    fs::write(&path, half).unwrap();
+    let run = init(&home, &["--client", "claude-code"]);
+    assert!(
+        run.code == 1 && run.stderr.contains("half of a character"),
+        "{run:?}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), half);
+}
+
+#[test]
+fn of_several_runs_at_once_one_writes_and_what_each_tells_of_is_there() {
+    for before in [Some(CASES[0].before), None] {
+        let home = Home::new();
+        let path = home.user_home().join(CASES[0].file);
+        if let Some(before) = before {
+            put(&home, CASES[0].file, before);
+        }
+        let start = |_| {
+            let mut command = home.command(PROGRAM);
+            command.env_remove("CASTELLAN_HOME");
+            command.args(["init", "--client", "claude-code"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let running: Vec<_> = (0..8).map(start).collect();
+        let ended = running
+            .into_iter()
+            .map(|child| Run::from(child.wait_with_output().unwrap()));
+        let ended: Vec<Run> = ended.collect();
+        let wrote = |run: &&Run| run.code == 0 && run.stdout.contains("was added to");
+        assert_eq!(ended.iter().filter(wrote).count(), 1, "{ended:?}");
+        for run in &ended {
+            let beaten = run.stderr.contains("changed while it was being written");
+            assert!(run.code == 0 || (run.code == 1 && beaten), "{run:?}");
+            let kept = run.stdout.lines();
+            for kept in kept.filter_map(|line| line.strip_prefix("the file as it was: ")) {
+                assert_eq!(Some(&*fs::read_to_string(kept).unwrap()), before);
+            }
+        }
+        let text = told(&path);
+        match before {
+            Some(_) => assert_eq!(text, CASES[0].after),
+            None => assert_eq!(text.matches("[PROGRAM]").count(), 1, "{text}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_its_client_changed_meanwhile_stays_and_the_next_is_offered() {
+    let home = Home::new();
+    for case in [&CASES[2], &CASES[6]] {
+        put(&home, case.file, case.before);
+    }
+    let terminal = Terminal::usual(&home, &["init"]);
+    terminal.wait("Cursor: change it? y/n");
+    let changed = "{\"mcpServers\": {}, \"new\": true}\n";
+    let path = put(&home, CASES[2].file, changed);
+    terminal.enter("y");
+    terminal.wait("changed while it was being written");
+    terminal.wait("Gemini CLI: change it? y/n");
+    terminal.enter("y");
+    terminal.wait("not changed as offered: the settings of Cursor");
+    assert_eq!(terminal.ended().code(), Some(1));
+    assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+    let gemini = home.user_home().join(CASES[6].file);
+    assert!(fs::read_to_string(gemini).unwrap().contains("castellan"));
 }

@@ -15,10 +15,14 @@ mod exec;
 mod export;
 mod folder;
 mod init;
+mod mcp;
+mod mcp_client;
 mod pages;
 mod pictures;
+mod plugins;
 mod program;
 mod repl;
+mod replay;
 // Says `cfg(test)` again, because that is what the lints for tests go by.
 #[cfg(test)]
 mod sandbox;

@@ -1,5 +1,6 @@
 //! What a client is told of us, and what it was told before.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use castellan_host::Environment;
@@ -154,8 +155,14 @@ fn by_name(folders: &str, here: &Path) -> Option<PathBuf> {
     let named = std::env::split_paths(folders)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(NAME))
-        .find(|path| path.is_file())?;
+        .find(|path| starts(path))?;
     (named.canonicalize().ok()? == here).then_some(named)
+}
+
+/// Whether a shell would take it for a program.
+fn starts(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o111 != 0)
 }
 
 /// The variables that say where our configuration and state are, where they say anything else than

@@ -12,6 +12,7 @@ use castellan_tools::file::{
     Identity, Problem, diff, load, open, replace, require_writable, resolve,
 };
 
+use super::syntax::changed_part;
 use crate::error::CommandError;
 
 /// Bytes of the largest settings that are read. Some clients keep histories in theirs.
@@ -148,17 +149,14 @@ impl File {
         let kept = self.keep(before)?;
         let identity = Identity::of(&before.metadata);
         match replace(&self.target, &[&bytes], Some(&identity)) {
-            Ok(_) => Ok(Some(kept.path)),
+            Ok(_) => Ok(Some(kept)),
+            // What was kept stays: another run, which was faster, may have told of it by now.
             Err(unsaved) if unsaved.effect == EffectStatus::None => {
-                if kept.new {
-                    // It is a copy of what is there still.
-                    fs::remove_file(&kept.path).unwrap_or_default();
-                }
                 Err(failed(unsaved.problem).hint("quit the client, if it is that, and try again"))
             }
             Err(unsaved) => Err(failed(unsaved.problem).hint(format!(
                 "look at what it has now; as it was, it is in {}",
-                kept.path.display()
+                kept.display()
             ))),
         }
     }
@@ -166,19 +164,17 @@ impl File {
     /// The part that changes.
     fn replacement(&self, content: &str) -> Replacement {
         let (old, new) = (self.text.content(), content.as_bytes());
-        let same = |(a, b): &(&u8, &u8)| a == b;
-        let start = old.iter().zip(new).take_while(same).count();
-        let most = old.len().min(new.len()) - start;
-        let backwards = old.iter().rev().zip(new.iter().rev());
-        let end = backwards.take(most).take_while(same).count();
+        let range = changed_part(old, new);
+        let behind = old.len() - range.end;
+        let part = new.get(range.start..new.len() - behind);
         Replacement {
-            range: start..old.len() - end,
-            new: new.get(start..new.len() - end).unwrap_or_default().into(),
+            range,
+            new: part.unwrap_or_default().into(),
         }
     }
 
     /// Keeps what is there beside it, under the first name that is free or has just that.
-    fn keep(&self, before: &Before) -> Result<Kept, CommandError> {
+    fn keep(&self, before: &Before) -> Result<PathBuf, CommandError> {
         let named = self.path.file_name().unwrap_or_default();
         for number in 1..=MOST_KEPT {
             let mut name = named.to_owned();
@@ -188,10 +184,10 @@ impl File {
             }
             let path = self.path.with_file_name(name);
             match put_new(&path, before) {
-                Ok(()) => return Ok(Kept { path, new: true }),
+                Ok(()) => return Ok(path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    if fs::read(&path).is_ok_and(|there| there == before.bytes) {
-                        return Ok(Kept { path, new: false });
+                    if holds(&path, &before.bytes) {
+                        return Ok(path);
                     }
                 }
                 Err(error) => {
@@ -212,10 +208,12 @@ impl File {
     }
 }
 
-/// Where what was there is kept, and whether it was not before.
-struct Kept {
-    path: PathBuf,
-    new: bool,
+/// Whether a regular file has just these bytes. Whatever else has the name is not opened.
+fn holds(path: &Path, bytes: &[u8]) -> bool {
+    let alike = path
+        .symlink_metadata()
+        .is_ok_and(|there| there.is_file() && there.len() == bytes.len() as u64);
+    alike && fs::read(path).is_ok_and(|there| there == bytes)
 }
 
 /// A new file with the same bytes and permissions, which at no time has wider ones.

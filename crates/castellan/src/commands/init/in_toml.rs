@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 use toml_edit::{Document, DocumentMut, Item, Key, Table, TableLike, TomlError};
 
+use super::entry::kind;
 use super::syntax::{Flaw, Place};
 
 /// As [`super::syntax::Syntax::read`].
@@ -12,7 +13,7 @@ pub(super) fn read(text: &str, place: Place) -> Result<Value, Flaw> {
     let document = parsed(text)?;
     let servers = document.as_table().get(place.servers);
     if let Some(odd) = servers.filter(|item| !item.is_table_like()) {
-        let what = format!("`{}` is {}, not a table", place.servers, odd.type_name());
+        let what = format!("`{}` is {}, not a table", place.servers, kind(&value(odd)));
         let offset = odd.span().map_or(0, |span| span.start);
         return Err(Flaw::at(text, offset, what));
     }
@@ -42,6 +43,10 @@ pub(super) fn set(text: &str, place: Place, entry: &Value) -> Result<String, Fla
     let end = others.iter().map(|range| line_end(text, range.end)).max();
     let end = end.unwrap_or(text.len());
     let (before, behind) = text.split_at_checked(end).unwrap_or((text, ""));
+    if !behind.is_empty() && !behind.starts_with('\n') {
+        // A comment that follows is not about ours.
+        table.push('\n');
+    }
     let gap = match before {
         "" => "",
         _ if before.ends_with("\n\n") => "",

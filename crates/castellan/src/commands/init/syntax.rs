@@ -1,6 +1,8 @@
 //! The notations of settings files: reading one into values, and setting one entry in its text
 //! without touching the rest.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
 use super::{in_json, in_toml};
@@ -140,4 +142,14 @@ fn same(a: &Value, b: &Value, place: Place) -> bool {
         settings
     };
     bare(a) == bare(b)
+}
+
+/// The range of `old` behind what both begin with and before what both end with.
+pub(super) fn changed_part(old: &[u8], new: &[u8]) -> Range<usize> {
+    let same = |(a, b): &(&u8, &u8)| a == b;
+    let start = old.iter().zip(new).take_while(same).count();
+    let most = old.len().min(new.len()) - start;
+    let backwards = old.iter().rev().zip(new.iter().rev());
+    let end = backwards.take(most).take_while(same).count();
+    start..old.len() - end
 }

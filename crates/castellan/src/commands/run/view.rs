@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use castellan_core::text::{one_line, plain, shorten};
-use castellan_core::{Clock, Recorded};
+use castellan_core::{Clock, EpisodeId, Recorded};
 use castellan_runtime::episode::{Ended, How, Onlooker, Standing};
 use castellan_runtime::session::Watcher;
 
@@ -18,6 +18,8 @@ use crate::output::{Piece, Printer, counted};
 const PAUSE: Duration = Duration::from_millis(50);
 /// How wide a line may be where the terminal doesn't say.
 const WIDTH: usize = 80;
+/// How many lines a terminal has that doesn't say.
+const ROWS: usize = 24;
 
 /// Shows an episode.
 pub(crate) struct View {
@@ -72,7 +74,12 @@ impl View {
     ///
     /// # Errors
     /// What kept something from being written.
-    pub(crate) fn finish(&self, ended: Option<&Ended>, trace: &Path) -> Result<(), CommandError> {
+    pub(crate) fn finish(
+        &self,
+        ended: Option<&Ended>,
+        id: EpisodeId,
+        trace: &Path,
+    ) -> Result<(), CommandError> {
         if self.how == Shown::Moving {
             let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(frame) = drawn.waiting.take() {
@@ -80,7 +87,7 @@ impl View {
             }
         }
         if let (Some(ended), true) = (ended, self.how != Shown::Events) {
-            self.printer.must(Piece::Out(summary(ended, trace)));
+            self.printer.must(Piece::Out(summary(ended, id, trace)));
         }
         self.printer.finish()
     }
@@ -112,7 +119,13 @@ impl View {
 impl Drawn {
     /// Draws a frame in the place of the one before.
     fn draw(&mut self, frame: &[String]) {
-        let width = crossterm::terminal::size().map_or(WIDTH, |(columns, _)| columns.into());
+        let size = crossterm::terminal::size().map(|(width, rows)| (width.into(), rows.into()));
+        let (width, rows) = size.unwrap_or((WIDTH, ROWS));
+        // Of a picture higher than the terminal the lines above would be drawn again and again.
+        let frame = match frame.len().checked_sub(rows.saturating_sub(1).max(1)) {
+            Some(surplus) => frame.get(surplus..).unwrap_or(frame),
+            None => frame,
+        };
         let mut text = String::new();
         if self.lines > 0 {
             text.push_str(&format!("\u{1b}[{}A", self.lines));
@@ -175,14 +188,14 @@ fn frame(standing: &Standing<'_>, max_steps: u64) -> Vec<String> {
     frame
 }
 
-fn summary(ended: &Ended, trace: &Path) -> String {
+fn summary(ended: &Ended, id: EpisodeId, trace: &Path) -> String {
     let how = match ended.how {
         How::Reached => "reached",
         How::NotReached => "not reached",
         How::PluginFailed => "plugin failed",
     };
     format!(
-        "{how} after {}: {}\n{}, {} failed; trace {}\n",
+        "{how} after {}: {}\n{}, {} failed; trace {}; kept as episode://{id}\n",
         counted(ended.steps, "step"),
         plain(&ended.reason),
         counted(ended.calls, "call"),
