@@ -14,7 +14,13 @@ use crate::tool::{Came, Fixture, form, said, text};
 
 /// All of them.
 pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
-    let fixtures = [
+    let fixtures = once().into_iter().chain(in_rounds());
+    fixtures.map(Fixture::tool).collect()
+}
+
+/// Tools that ask one thing.
+fn once() -> Vec<Fixture> {
+    vec![
         Fixture::new(
             "test_sampling",
             "Asks a model",
@@ -54,6 +60,12 @@ pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
                 Ok(said(answer.to_string()))
             },
         ),
+    ]
+}
+
+/// Tools whose questions modern clients fetch and answer in rounds.
+fn in_rounds() -> Vec<Fixture> {
+    vec![
         Fixture::new(
             "test_input_required_result_elicitation",
             "Asks a person",
@@ -112,8 +124,7 @@ pub(crate) fn tools() -> Vec<Arc<dyn Tool>> {
             "Asks what it may",
             permitted,
         ),
-    ];
-    fixtures.into_iter().map(Fixture::tool).collect()
+    ]
 }
 
 /// The client of a call.

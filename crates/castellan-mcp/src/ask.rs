@@ -101,9 +101,6 @@ impl Ask {
 
     /// Sends a round on its way. Each question has its answer, or where that will come.
     fn pose(&self, round: Vec<Named>) -> Vec<Result<oneshot::Receiver<Told>, Unasked>> {
-        let Some(rounds) = &self.rounds else {
-            return round.iter().map(|_| Err(Unasked::Gone)).collect();
-        };
         let mut posed = Vec::new();
         let mut answers: Vec<_> = round
             .into_iter()
@@ -126,10 +123,10 @@ impl Ask {
         if posed.is_empty() {
             return answers;
         }
-        let unsent = match rounds.try_send(posed) {
-            Ok(()) => return answers,
-            Err(mpsc::error::TrySendError::Full(_)) => Unasked::TooMany(MOST_QUESTIONS),
-            Err(mpsc::error::TrySendError::Closed(_)) => Unasked::Gone,
+        let unsent = match self.rounds.as_ref().map(|rounds| rounds.try_send(posed)) {
+            Some(Ok(())) => return answers,
+            Some(Err(mpsc::error::TrySendError::Full(_))) => Unasked::TooMany(MOST_QUESTIONS),
+            Some(Err(mpsc::error::TrySendError::Closed(_))) | None => Unasked::Gone,
         };
         for answer in answers.iter_mut().filter(|answer| answer.is_ok()) {
             *answer = Err(unsent.clone());

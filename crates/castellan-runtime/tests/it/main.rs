@@ -14,6 +14,7 @@ mod engine;
 mod episode;
 mod live;
 mod notices;
+mod provider;
 mod replay;
 mod turn;
 mod world;
