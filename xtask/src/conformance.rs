@@ -16,7 +16,7 @@ use anyhow::Result;
 use crate::external::Node;
 use crate::process::Captured;
 use crate::say;
-use crate::server::{self, Served};
+use crate::server::Served;
 use crate::workspace::Workspace;
 use score::Score;
 
@@ -25,13 +25,13 @@ const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 30), ("2026-07-28", 37)];
 
 const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 
-/// Runs the suite against the fixtures and the product, or as against the product at `url`.
+/// Runs the suite against the fixtures and the product, which are built already, or as against the
+/// product at `url`.
 pub(crate) fn run(workspace: &Workspace, url: Option<&str>) -> Result<u8> {
     let node = Node::install(workspace)?;
     if let Some(url) = url {
         return against_product(workspace, &node, url);
     }
-    server::build(workspace)?;
     let fixtures = Served::fixtures(workspace)?;
     let code = against_fixtures(workspace, &node, &fixtures.url)?;
     drop(fixtures);

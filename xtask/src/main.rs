@@ -52,9 +52,9 @@ fn dispatch(args: &[String]) -> Result<u8> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test", ..] => test::run(&Workspace::load()?, args.get(1..).unwrap_or_default()),
-        ["conformance"] => conformance::run(&Workspace::load()?, None),
+        ["conformance"] => conformance::run(&built()?, None),
         ["conformance", "--url", url] => conformance::run(&Workspace::load()?, Some(url)),
-        ["interop"] => interop::run(&Workspace::load()?),
+        ["interop"] => interop::run(&built()?),
         ["tidy"] => tidy::run(&Workspace::load()?),
         ["docs"] => docs::write(&Workspace::load()?),
         ["docs", "--check"] => docs::check(&Workspace::load()?),
@@ -70,6 +70,13 @@ fn dispatch(args: &[String]) -> Result<u8> {
             Ok(EXIT_USAGE)
         }
     }
+}
+
+/// The workspace, with the programs built that are to be run.
+fn built() -> Result<Workspace> {
+    let workspace = Workspace::load()?;
+    server::build(&workspace)?;
+    Ok(workspace)
 }
 
 #[cfg(test)]
