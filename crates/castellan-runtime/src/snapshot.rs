@@ -183,7 +183,7 @@ impl Room for Sessions {
 
     fn gauges(&self) -> BoxFuture<'_, Result<Vec<Gauge>, castellan_store::Error>> {
         async move {
-            let states = self.0.read(|tx| sessions::by_state(tx)).await?;
+            let states = self.0.read(sessions::by_state).await?;
             Ok(counted(&states))
         }
         .boxed()
