@@ -33,8 +33,8 @@ use castellan_runtime::mcp::{McpParts, McpServer};
 use castellan_runtime::meta::{self, Looking};
 use castellan_runtime::principals::Local;
 use castellan_runtime::resources::{Shelf, tool as read_resource};
-use castellan_runtime::{Engine, EngineParts, TraceTo};
-use castellan_store::{Settings as StoreSettings, Store};
+use castellan_runtime::{Engine, EngineParts, Evolved, TraceTo};
+use castellan_store::{LateStore, Settings as StoreSettings, Store};
 use tokio_util::sync::CancellationToken;
 
 /// How long a call may take; a call that waits for an answer of the suite is one of them.
@@ -108,6 +108,7 @@ fn provider(
     let disclosure = Disclosure::new(catalog, Surface::Mcp, profile, policy);
     looking.fill(disclosure, Arc::new(NoProjectRules));
     let server = McpServer::new(McpParts {
+        evolved: Evolved::of(LateStore::default()),
         engine,
         looking,
         shelf,

@@ -280,6 +280,9 @@ pub enum Event {
         cwd: PathBuf,
         /// Who drives it.
         caller: Caller,
+        /// Fragments that its system prompt has beside its own words, in order.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        prompts: Vec<String>,
     },
     /// The session does something else now. Stored only for the end of a turn.
     StateChange {

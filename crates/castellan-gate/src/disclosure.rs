@@ -4,8 +4,9 @@
 //! What a caller may see is a [`Profile`]. A tool that is hidden from them is absent everywhere:
 //! from lists, from searches, and from calls.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use castellan_core::event::Decision;
 use castellan_core::grant::glob;
@@ -18,7 +19,10 @@ use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::govern::{decide, unattended};
-use crate::policy::{self, Case, Policy};
+use crate::policy::{self, Case, Evolving, Policy};
+
+/// The domain of the tools through which the others are found.
+const META: &str = "meta";
 
 /// The longest query, in characters.
 pub const QUERY_LIMIT: usize = 256;
@@ -193,6 +197,35 @@ pub enum Missing {
     Hidden,
 }
 
+/// How tools are shown that are not shown as they come, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The tools that are hidden. The meta tools never are: nobody would find the others.
+    pub hidden: BTreeSet<String>,
+    /// Summaries in place of the tools' own.
+    pub summaries: BTreeMap<String, String>,
+}
+
+/// The same while it changes. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Overlay(Arc<RwLock<Arc<Shown>>>);
+
+impl Overlay {
+    /// What holds now.
+    #[must_use]
+    pub fn now(&self) -> Arc<Shown> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts something else in its place; whether that changes anything.
+    pub fn set(&self, shown: Shown) -> bool {
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = **held != shown;
+        *held = Arc::new(shown);
+        changed
+    }
+}
+
 /// The catalog as one kind of caller is shown it.
 #[derive(Debug, Clone)]
 pub struct Disclosure {
@@ -200,24 +233,41 @@ pub struct Disclosure {
     surface: Surface,
     profile: Profile,
     policy: Policy,
+    evolved: Evolving,
+    overlay: Overlay,
 }
 
 impl Disclosure {
     /// The catalog as callers on `surface` with this profile are shown it; `policy` is what
     /// [`describe`](Self::describe) speaks of.
     #[must_use]
-    pub const fn new(
-        catalog: Arc<Catalog>,
-        surface: Surface,
-        profile: Profile,
-        policy: Policy,
-    ) -> Self {
+    pub fn new(catalog: Arc<Catalog>, surface: Surface, profile: Profile, policy: Policy) -> Self {
         Self {
             catalog,
             surface,
             profile,
             policy,
+            evolved: Evolving::default(),
+            overlay: Overlay::default(),
         }
+    }
+
+    /// The same with rules and ways of showing tools that change.
+    #[must_use]
+    pub fn evolving(self, evolved: Evolving, overlay: Overlay) -> Self {
+        Self {
+            evolved,
+            overlay,
+            ..self
+        }
+    }
+
+    /// The summary of a tool as it is shown.
+    #[must_use]
+    pub fn summary(&self, spec: &ToolSpec) -> String {
+        let shown = self.overlay.now();
+        let own = shown.summaries.get(&spec.name);
+        own.unwrap_or(&spec.summary).clone()
     }
 
     /// The profile.
@@ -232,7 +282,9 @@ impl Disclosure {
     }
 
     fn shows(&self, spec: &ToolSpec) -> bool {
-        spec.appears_on(self.surface) && self.profile.shows(spec)
+        spec.appears_on(self.surface)
+            && self.profile.shows(spec)
+            && (spec.domain == META || !self.overlay.now().hidden.contains(&spec.name))
     }
 
     /// The domains that have tools here.
@@ -258,8 +310,16 @@ impl Disclosure {
     pub fn cards(&self, domain: Option<&str>) -> Vec<Card> {
         self.specs()
             .filter(|spec| domain.is_none_or(|domain| spec.domain == domain))
-            .map(card)
+            .map(|spec| self.card(spec))
             .collect()
+    }
+
+    fn card(&self, spec: &ToolSpec) -> Card {
+        Card {
+            name: spec.name.clone(),
+            domain: spec.domain.clone(),
+            summary: self.summary(spec),
+        }
     }
 
     /// The tools that fit a query best.
@@ -278,7 +338,11 @@ impl Disclosure {
         Found {
             ranking,
             total: fitting.len(),
-            tools: fitting.into_iter().take(limit).map(card).collect(),
+            tools: fitting
+                .into_iter()
+                .take(limit)
+                .map(|spec| self.card(spec))
+                .collect(),
         }
     }
 
@@ -314,7 +378,7 @@ impl Disclosure {
         Details {
             name: spec.name.clone(),
             domain: spec.domain.clone(),
-            summary: spec.summary.clone(),
+            summary: self.summary(spec),
             description: spec.description.clone(),
             parameters: spec.parameters.clone(),
             output_schema: spec.output_schema.clone(),
@@ -340,7 +404,8 @@ impl Disclosure {
             caller,
             workspace,
         };
-        let policies = [&self.policy, rules];
+        let evolved = self.evolved.now();
+        let policies = [&self.policy, rules, &*evolved];
         let spoken: Vec<_> = policy::judge(policies, &case).into_iter().collect();
         let mut verdict = decide(spec, &inspection, caller, &spoken);
         if verdict.decision == Decision::Ask && !asks {
@@ -352,14 +417,6 @@ impl Disclosure {
             reason: verdict.reason,
             depends_on: policy::conditional(policies, &case),
         }
-    }
-}
-
-fn card(spec: &ToolSpec) -> Card {
-    Card {
-        name: spec.name.clone(),
-        domain: spec.domain.clone(),
-        summary: spec.summary.clone(),
     }
 }
 

@@ -8,13 +8,15 @@ use castellan_store::Store;
 use castellan_store::grants::Grants;
 
 use crate::hooks::{Heard, HookList};
-use crate::policy::Policy;
+use crate::policy::{Evolving, Policy};
 
 /// What guards calls. By default nothing does: every call gets its tool's default.
 #[derive(Debug, Clone, Default)]
 pub struct Guards {
     /// The user's rules.
     pub policy: Policy,
+    /// Rules that were accepted into the genome. They are like all others.
+    pub evolved: Evolving,
     /// The user's hooks.
     pub hooks: HookList,
     /// Where permissions for good are kept. Without it none are offered and none hold.

@@ -168,7 +168,9 @@ impl Desk<'_> {
             caller: &self.caller,
             workspace: &self.batch.view.workspace,
         };
-        let ruled = policy::judge([&self.gate.guards.policy, self.batch.rules], &case);
+        let evolved = self.gate.guards.evolved.now();
+        let policies = [&self.gate.guards.policy, self.batch.rules, &*evolved];
+        let ruled = policy::judge(policies, &case);
         // What needs a permission of its own is not let through by a hook, which may know nothing
         // of what sets the call apart.
         let own = prepared.inspection.own_grant;

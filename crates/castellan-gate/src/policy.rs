@@ -13,7 +13,7 @@ mod own;
 mod pattern;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use castellan_core::event::Decision;
 use castellan_core::grant::glob;
@@ -163,8 +163,25 @@ impl Policy {
     }
 }
 
+/// Rules that change while the gate stands. Clones are the same rules.
+#[derive(Debug, Clone, Default)]
+pub struct Evolving(Arc<RwLock<Arc<Policy>>>);
+
+impl Evolving {
+    /// The rules that hold now.
+    #[must_use]
+    pub fn now(&self) -> Arc<Policy> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts other rules in their place.
+    pub fn set(&self, policy: Policy) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    }
+}
+
 /// What the rules of all `policies` say of a call; `None` where its default stands.
-pub(crate) fn judge(policies: [&Policy; 2], case: &Case<'_>) -> Option<Verdict> {
+pub(crate) fn judge(policies: [&Policy; 3], case: &Case<'_>) -> Option<Verdict> {
     // The folders that patterns of paths begin in are looked up once.
     let bases = policies.map(|policy| Bases::new(case.workspace, policy.home.as_deref()));
     let rules: Vec<(&Rule, &Bases<'_>)> = policies
@@ -211,7 +228,7 @@ pub(crate) fn judge(policies: [&Policy; 2], case: &Case<'_>) -> Option<Verdict> 
 }
 
 /// The rules about calls of this tool that look at the arguments, in words.
-pub(crate) fn conditional(policies: [&Policy; 2], case: &Case<'_>) -> Vec<String> {
+pub(crate) fn conditional(policies: [&Policy; 3], case: &Case<'_>) -> Vec<String> {
     let rules = policies.into_iter().flat_map(|policy| &policy.rules);
     rules
         .filter(|rule| !matches!(rule.matter, Matter::All) && rule.is_about(case))

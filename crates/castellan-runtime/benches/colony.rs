@@ -16,7 +16,6 @@ use castellan_core::{CancelSource, Recorded};
 use castellan_gate::gate::Settings as GateSettings;
 use castellan_gate::policy::NoProjectRules;
 use castellan_gate::{Guards, Permission, Profile};
-use castellan_runtime::TraceTo;
 use castellan_runtime::catalog::Shared;
 use castellan_runtime::episode::gridworld::Settings;
 use castellan_runtime::episode::{
@@ -25,6 +24,7 @@ use castellan_runtime::episode::{
 use castellan_runtime::meta::Looking;
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
+use castellan_runtime::{Evolved, TraceTo};
 use castellan_store::{LateStore, Settings as StoreSettings, Store, Synchronous};
 use castellan_testkit::ManualClock;
 
@@ -157,6 +157,7 @@ fn stage(seed: u64, folder: &Path) -> Stage {
         user: "episode".to_owned(),
         meter: Arc::default(),
         looking: Looking::default(),
+        evolved: Evolved::of(LateStore::default()),
     };
     Stage::new(StageParts {
         tools: shared.tools(),

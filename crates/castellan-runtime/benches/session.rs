@@ -184,6 +184,7 @@ fn parts(folder: &Path) -> Parts {
         supports_vision: false,
     };
     Parts {
+        prompts: Vec::new(),
         store: Store::open(folder.join("castellan.db"), settings).unwrap(),
         gate: Arc::new(gate),
         model: Arc::new(Busy(info, std::sync::Mutex::new(0))),
@@ -216,6 +217,7 @@ fn log(session: SessionId, ids: &dyn Ids) -> Vec<Recorded> {
         version: "0".to_owned(),
         cwd: "/".into(),
         caller,
+        prompts: Vec::new(),
     };
     let mut all = vec![start];
     for number in 0..TURNS {

@@ -9,6 +9,7 @@ use castellan_tools::Needs;
 
 use crate::engine::Meter;
 use crate::episode::Episodes;
+use crate::evolved::Evolved;
 use crate::meta::{self, Looking};
 use crate::resources::{self, Shelf};
 use crate::snapshot::{self, Looks, Rooms, Sessions};
@@ -27,6 +28,8 @@ pub struct Shared {
     pub meter: Arc<Meter>,
     /// The catalog as callers are shown it, once it is built.
     pub looking: Looking,
+    /// What of the genome steers other rooms.
+    pub evolved: Evolved,
 }
 
 impl std::fmt::Debug for Shared {

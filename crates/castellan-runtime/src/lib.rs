@@ -14,6 +14,7 @@ pub mod catalog;
 pub mod engine;
 pub mod episode;
 pub mod error;
+pub mod evolved;
 pub mod live;
 pub mod mcp;
 pub mod meta;
@@ -27,6 +28,7 @@ pub mod usage;
 
 pub use engine::{Connection, Engine, EngineParts, OutsideCall, Reply, TraceTo};
 pub use error::Error;
+pub use evolved::Evolved;
 pub use live::{Audience, Live, Question, Refusal, Standing};
 pub use session::compaction::Compacted;
 pub use session::driver::{Parts, Session, TurnOutcome};

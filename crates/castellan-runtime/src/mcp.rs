@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::engine::{DISCOVERY, Engine, OutsideCall, Reply};
+use crate::evolved::Evolved;
 use crate::meta::Looking;
 use crate::resources::{READ, Shelf};
 use crate::session::Watcher;
@@ -51,6 +52,8 @@ const MIRRORED: &str = "x-mcp-header";
 /// What the provider is built from.
 #[derive(Debug)]
 pub struct McpParts {
+    /// What of the genome steers what is shown.
+    pub evolved: Evolved,
     /// Makes the calls.
     pub engine: Engine,
     /// The catalog as clients are shown it; filled in.
@@ -91,7 +94,21 @@ impl McpServer {
 
     /// Tells clients what has changed of what they watch, until it is dropped.
     pub async fn watch(&self, clock: &dyn Clock) {
-        watching::watch(&self.parts.shelf, &self.changes, clock, &self.changed).await;
+        let catalog = self.parts.engine.gate().catalog();
+        let evolving = async || match self.parts.evolved.refresh(catalog).await {
+            Ok(changed) => changed,
+            Err(error) => {
+                tracing::debug!(%error, "the genome can't be read now");
+                false
+            }
+        };
+        watching::watch(
+            (&self.parts.shelf, &self.changes),
+            clock,
+            &self.changed,
+            evolving,
+        )
+        .await;
     }
 
     /// Stores what may wait while there are calls. To be called at the end.
@@ -238,7 +255,7 @@ impl Watcher for Relayed {
 }
 
 /// A tool as a list shows it.
-fn listed(spec: &ToolSpec, full: bool) -> ToolCard {
+fn listed(spec: &ToolSpec, summary: String, full: bool) -> ToolCard {
     let in_full = full || spec.domain == DISCOVERY;
     let object = |schema: &Value| Arc::new(schema.as_object().cloned().unwrap_or_default());
     let short = || Arc::new(Object::from_iter([("type".to_owned(), json!("object"))]));
@@ -248,7 +265,7 @@ fn listed(spec: &ToolSpec, full: bool) -> ToolCard {
         description: if in_full {
             spec.description.clone()
         } else {
-            spec.summary.clone()
+            summary
         },
         input_schema: if in_full {
             object(&spec.parameters)
@@ -293,7 +310,8 @@ impl Provider for McpServer {
     fn tools<'a>(&'a self, _client: &'a Client) -> BoxFuture<'a, Result<Vec<ToolCard>, Fault>> {
         let full = self.parts.full;
         let listed = |disclosure: &Disclosure| {
-            let cards = disclosure.specs().map(|spec| listed(spec, full));
+            let cards = disclosure.specs();
+            let cards = cards.map(|spec| listed(spec, disclosure.summary(spec), full));
             cards.collect()
         };
         ready(self.disclosure().map(listed)).boxed()
@@ -301,8 +319,9 @@ impl Provider for McpServer {
 
     /// A client that was shown a tool as a card knows of no header.
     fn mirrored_schema(&self, tool: &str) -> Option<Arc<Object>> {
-        let spec = self.disclosure().ok()?.find(tool).ok()?;
-        let listed = listed(spec, self.parts.full).input_schema;
+        let disclosure = self.disclosure().ok()?;
+        let spec = disclosure.find(tool).ok()?;
+        let listed = listed(spec, disclosure.summary(spec), self.parts.full).input_schema;
         let properties = listed.get("properties")?.as_object()?;
         let mirrored = properties.values().any(|of| of.get(MIRRORED).is_some());
         mirrored.then_some(listed)

@@ -53,8 +53,8 @@ pub struct Edge {
 pub struct Gauge {
     /// What is counted, as a field name: `pending_approvals`.
     pub field: &'static str,
-    /// What is counted, in the words of the status line: `waiting`.
-    pub word: &'static str,
+    /// What is counted, in the words of the status line, for one and for many: `zone`, `zones`.
+    pub words: (&'static str, &'static str),
     /// How many.
     pub count: u64,
 }
@@ -72,6 +72,9 @@ pub struct Sight {
     pub gauges: Vec<Gauge>,
 }
 
+/// The status line where nothing runs and nothing waits.
+pub const QUIET: &str = "castellan: quiet";
+
 /// A room that has something to show.
 pub trait Room: Send + Sync {
     /// What is in it now.
@@ -79,6 +82,12 @@ pub trait Room: Send + Sync {
     /// # Errors
     /// What keeps it from being read.
     fn look(&self) -> BoxFuture<'_, Result<Sight, castellan_store::Error>>;
+
+    /// Its numbers alone, which a status line asks for often.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn gauges(&self) -> BoxFuture<'_, Result<Vec<Gauge>, castellan_store::Error>>;
 }
 
 /// The rooms there are.
@@ -110,22 +119,37 @@ impl Rooms {
         Ok(all)
     }
 
+    /// The numbers of all rooms.
+    ///
+    /// # Errors
+    /// What keeps a room from being read.
+    pub async fn gauges(&self) -> Result<Vec<Gauge>, castellan_store::Error> {
+        let mut all = Vec::new();
+        for room in self.0.iter() {
+            all.extend(room.gauges().await?);
+        }
+        Ok(all)
+    }
+
     /// The status line, such as `castellan: 2 sessions, 1 waiting`.
     ///
     /// # Errors
     /// What keeps a room from being read.
     pub async fn line(&self) -> Result<String, castellan_store::Error> {
-        Ok(line(&self.look().await?.gauges))
+        Ok(line(&self.gauges().await?))
     }
 }
 
 fn line(gauges: &[Gauge]) -> String {
     let busy = gauges.iter().filter(|gauge| gauge.count > 0);
     let parts: Vec<_> = busy
-        .map(|gauge| format!("{} {}", gauge.count, gauge.word))
+        .map(|gauge| match gauge.count {
+            1 => format!("1 {}", gauge.words.0),
+            count => format!("{count} {}", gauge.words.1),
+        })
         .collect();
     if parts.is_empty() {
-        "castellan: quiet".to_owned()
+        QUIET.to_owned()
     } else {
         format!("castellan: {}", parts.join(", "))
     }
@@ -147,29 +171,45 @@ impl Room for Sessions {
                 name: row.title,
                 state: Some(row.state),
             });
-            let of = |wanted: &[&str]| {
-                let counted = states
-                    .iter()
-                    .filter(|(state, _)| wanted.contains(&state.as_str()));
-                counted.map(|(_, count)| count).sum()
-            };
-            let gauge = |field, word, count| Gauge { field, word, count };
             Ok(Sight {
                 nodes: nodes.collect(),
                 edges: Vec::new(),
                 left_out: page.total - shown,
-                gauges: vec![
-                    gauge("running_sessions", "running", of(&["thinking", "running"])),
-                    gauge(
-                        "pending_approvals",
-                        "waiting for approval",
-                        of(&["waiting"]),
-                    ),
-                ],
+                gauges: counted(&states),
             })
         }
         .boxed()
     }
+
+    fn gauges(&self) -> BoxFuture<'_, Result<Vec<Gauge>, castellan_store::Error>> {
+        async move {
+            let states = self.0.read(|tx| sessions::by_state(tx)).await?;
+            Ok(counted(&states))
+        }
+        .boxed()
+    }
+}
+
+/// The numbers of sessions, from how many there are in each state.
+fn counted(states: &[(String, u64)]) -> Vec<Gauge> {
+    let of = |wanted: &[&str]| {
+        let counted = states
+            .iter()
+            .filter(|(state, _)| wanted.contains(&state.as_str()));
+        counted.map(|(_, count)| count).sum()
+    };
+    vec![
+        Gauge {
+            field: "running_sessions",
+            words: ("running", "running"),
+            count: of(&["thinking", "running"]),
+        },
+        Gauge {
+            field: "pending_approvals",
+            words: ("waiting for approval", "waiting for approval"),
+            count: of(&["waiting"]),
+        },
+    ]
 }
 
 /// No arguments.
@@ -258,7 +298,7 @@ impl Looks {
         Ok(Figures {
             session: self.meter.counts(),
             total: self.store.read(totals).await?,
-            gauges: self.rooms.look().await?.gauges,
+            gauges: self.rooms.gauges().await?,
         })
     }
 }
@@ -350,7 +390,7 @@ impl Snapshot {
                 })
             }
             Kind::Status => {
-                let gauges = self.looks.rooms.look().await?.gauges;
+                let gauges = self.looks.rooms.gauges().await?;
                 let numbers = gauges
                     .iter()
                     .map(|gauge| (gauge.field.to_owned(), gauge.count));

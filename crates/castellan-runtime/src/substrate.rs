@@ -43,7 +43,10 @@ impl Room for Zones {
                 id: id(&zone.zone),
                 kind: "zone".to_owned(),
                 name: zone.zone.clone(),
-                state: Some(format!("{} signals", zone.signals)),
+                state: Some(match zone.signals {
+                    1 => "1 signal".to_owned(),
+                    many => format!("{many} signals"),
+                }),
             });
             let edges = left.iter().map(|(by, zone)| Edge {
                 from: by.clone(),
@@ -54,14 +57,26 @@ impl Room for Zones {
                 nodes: nodes.collect(),
                 edges: edges.collect(),
                 left_out: page.total - shown,
-                gauges: vec![Gauge {
-                    field: "zones",
-                    word: "zones",
-                    count: page.total,
-                }],
+                gauges: vec![counted(page.total)],
             })
         }
         .boxed()
+    }
+
+    fn gauges(&self) -> BoxFuture<'_, Result<Vec<Gauge>, castellan_store::Error>> {
+        async move {
+            let total = self.0.read(|tx| Ok(signals::zones(tx, 0)?.total)).await?;
+            Ok(vec![counted(total)])
+        }
+        .boxed()
+    }
+}
+
+const fn counted(zones: u64) -> Gauge {
+    Gauge {
+        field: "zones",
+        words: ("zone", "zones"),
+        count: zones,
     }
 }
 

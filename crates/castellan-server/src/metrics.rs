@@ -111,7 +111,7 @@ fn registry(figures: &Figures, version: &'static str, up: f64, parked: u64) -> R
     registry.register_with_unit("call_duration", help, Unit::Seconds, took);
     for gauge in &figures.gauges {
         let count = i64::try_from(gauge.count).unwrap_or(i64::MAX);
-        registry.register(gauge.field, gauge.word, ConstGauge::new(count));
+        registry.register(gauge.field, gauge.words.1, ConstGauge::new(count));
     }
     let help = "Calls of MCP clients that wait for an answer";
     let parked = i64::try_from(parked).unwrap_or(i64::MAX);

@@ -140,6 +140,7 @@ fn log(id: SessionId) -> Vec<Recorded> {
             surface: Surface::Interactive,
             capabilities: Vec::new(),
         },
+        prompts: Vec::new(),
     };
     let said = |ts| {
         let text = "A line of what was said, of the usual length. ".repeat(8);

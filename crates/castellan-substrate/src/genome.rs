@@ -43,7 +43,7 @@ pub struct Genome {
     pub tools: BTreeMap<String, Tool>,
     /// What may run, and how far one mutation may go.
     pub policy: Policy,
-    /// Which model does what, by role.
+    /// What the model of a role is asked for. The one role is `main`, the model of sessions.
     pub models: BTreeMap<String, Model>,
     /// How signals work.
     pub substrate: Substrate,
@@ -73,8 +73,9 @@ impl Default for Tool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// What is said of calls, by tool name or label; `*` stands for any run of characters. No
-    /// mutation takes a `deny` away or weakens it.
+    /// What is said of calls, by tool name or label; `*` stands for any run of characters: `ask`
+    /// or `deny`, beside all other rules, of which the strictest holds. No mutation takes a `deny`
+    /// away or weakens it.
     pub actions: BTreeMap<String, Decision>,
     /// The largest share of the genome that one mutation may change, from 0 to 1.
     pub max_step_drift: f64,
@@ -166,10 +167,19 @@ impl Genome {
             }
         }
         problems.table("/policy/actions", &self.policy.actions, ENTRIES, is_pattern);
+        for (pattern, decision) in &self.policy.actions {
+            if *decision == Decision::Allow {
+                problems.add(
+                    &format!("/policy/actions/{pattern}"),
+                    "is `allow`: a genome can `ask` and `deny`; what may run stands in the \
+                     configuration",
+                );
+            }
+        }
         let share = 0.0..=1.0;
         problems.number("/policy/max_step_drift", self.policy.max_step_drift, &share);
         problems.number("/policy/max_drift", self.policy.max_drift, &share);
-        problems.table("/models", &self.models, ENTRIES, is_name);
+        problems.table("/models", &self.models, ENTRIES, |role| role == "main");
         for (role, model) in &self.models {
             let place = format!("/models/{role}");
             if let Some(temperature) = model.temperature {
@@ -296,6 +306,8 @@ mod tests {
         };
         genome.models.insert("main".into(), model);
         genome.policy.actions.insert("a b".into(), Decision::Ask);
+        genome.policy.actions.insert("bash".into(), Decision::Allow);
+        genome.models.insert("cook".into(), Model::default());
         genome.substrate.half_life = f64::NAN;
         genome
             .substrate
@@ -308,6 +320,8 @@ mod tests {
             "/tools/bash/summary",
             "/policy/max_drift is 1.5",
             "/policy/actions has `a b`",
+            "/policy/actions/bash is `allow`",
+            "/models has `cook`",
             "/models/main/temperature",
             "/models/main/max_tokens",
             "/models/main/model is empty",

@@ -123,6 +123,14 @@ pub(crate) enum Command {
     Audit(Audit),
     /// List permissions that were given for good, or take them back
     Grants(Grants),
+    /// See how the harness evolved, and take it back
+    ///
+    /// The genome is the part of the harness that may evolve: prompt fragments, how tools are shown,
+    /// rules, parameters of models, weights of signals. Agents propose mutations, a person decides.
+    #[command(subcommand)]
+    Genome(Genome),
+    /// Print what runs and waits here as one line, for tmux and shell prompts
+    Statusline(Statusline),
     /// Check this installation and say what is wrong
     Doctor,
     /// Show the configuration
@@ -370,6 +378,61 @@ pub(crate) struct Grants {
     pub(crate) command: Option<GrantsCommand>,
     #[command(flatten)]
     pub(crate) list: GrantsList,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Genome {
+    /// List its versions, newest first, and the proposals nobody decided about yet
+    Log(GenomeLog),
+    /// Show a version
+    Show(GenomeShow),
+    /// Show how two versions differ
+    Diff(GenomeDiff),
+    /// Make an earlier version hold again, as a new one
+    Rollback(GenomeRollback),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenomeLog {
+    /// How many versions to list
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Print as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenomeShow {
+    /// The version [default: the one that holds]
+    pub(crate) version: Option<u64>,
+    /// Print as one line of JSON, with its hash
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenomeDiff {
+    /// The version to begin with
+    pub(crate) from: u64,
+    /// The version to end with [default: the one that holds]
+    pub(crate) to: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenomeRollback {
+    /// The version that is to hold again
+    pub(crate) version: u64,
+    /// Why
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Statusline {
+    /// Print the numbers as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

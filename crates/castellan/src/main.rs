@@ -149,6 +149,8 @@ async fn dispatch(cli: Cli, environment: Environment, home: Home) -> Result<(), 
         Command::Mcp(args) => with_children(&world, commands::mcp::run(&world, &args)).await,
         Command::Serve(args) => with_children(&world, commands::serve::run(&world, &args)).await,
         Command::Audit(args) => commands::audit::run(&world, &args).await,
+        Command::Genome(command) => commands::genome::run(&world, &command).await,
+        Command::Statusline(args) => commands::statusline::run(&world, &args).await,
         Command::Grants(args) => commands::grants::run(&world, &args).await,
         Command::Doctor
         | Command::Config(_)

@@ -7,6 +7,7 @@ use castellan_core::{Model, ModelError};
 use castellan_host::{Environment, HttpClient};
 use castellan_llm::probe::{Found, Looked, Probe, ProbeReport, Sight};
 use castellan_llm::{ApiKey, ChatModel, ChatSettings, ReasoningField};
+use castellan_runtime::evolved::Model as EvolvedModel;
 
 use crate::cli::ModelArgs;
 use crate::config::{Config, ModelConfig, SendReasoning, without_credentials};
@@ -40,7 +41,19 @@ pub(crate) struct Chosen {
 /// The model for a session.
 pub(crate) async fn choose(world: &World, args: &ModelArgs) -> Result<Chosen, CommandError> {
     let http = HttpClient::new(&world.environment).map_err(CommandError::failed)?;
-    let (mut settings, found) = settings(world, args, &http).await?;
+    world.evolve().await?;
+    let evolved = world.shared.evolved.model();
+    let (mut settings, found) = settings(world, &preferred(world, args, &evolved)?, &http).await?;
+    if let Some(temperature) = evolved.temperature {
+        settings
+            .extra_body
+            .insert("temperature".to_owned(), temperature.into());
+    }
+    if let Some(most) = evolved.max_tokens {
+        settings
+            .extra_body
+            .insert("max_tokens".to_owned(), most.into());
+    }
     if let Some(key) = &args.api_key {
         settings.api_key = ApiKey::new(key);
         settings.key_source = "--api-key".to_owned();
@@ -67,6 +80,25 @@ pub(crate) async fn choose(world: &World, args: &ModelArgs) -> Result<Chosen, Co
         model: Arc::new(model),
         keys,
     })
+}
+
+/// What is asked for, with the model the genome names where none is named.
+fn preferred(
+    world: &World,
+    args: &ModelArgs,
+    evolved: &EvolvedModel,
+) -> Result<ModelArgs, CommandError> {
+    let mut preferred = args.clone();
+    let (None, None, Some(name)) = (&args.model, &args.base_url, &evolved.model) else {
+        return Ok(preferred);
+    };
+    if !world.config.models.contains_key(name) {
+        let text = format!("the genome names the model `{name}`, which is not configured");
+        return Err(CommandError::failed(text)
+            .hint(format!("configure it under [models.{name}], name another with --model, or see castellan genome log for how it came to this")));
+    }
+    preferred.model = Some(name.clone());
+    Ok(preferred)
 }
 
 /// A base URL that is none is wrong usage, to be said before anything begins.

@@ -11,11 +11,11 @@ use castellan_core::secret::Redaction;
 use castellan_gate::gate::Settings as GateSettings;
 use castellan_gate::hooks::HookList;
 use castellan_gate::{Guards, Permission, Profile};
-use castellan_runtime::TraceTo;
 use castellan_runtime::catalog::Shared;
 use castellan_runtime::episode::{Stage, StageParts, Time};
 use castellan_runtime::meta::Looking;
 use castellan_runtime::principals::Local;
+use castellan_runtime::{Evolved, TraceTo};
 use castellan_store::{LateStore, Settings as StoreSettings, Store, Synchronous};
 
 use crate::cli::Zones;
@@ -92,6 +92,7 @@ impl Ground {
             },
             meter: Arc::default(),
             looking: Looking::default(),
+            evolved: Evolved::of(LateStore::default()),
         };
         shared.store.fill(store);
         let stage = Stage::new(StageParts {

@@ -9,6 +9,7 @@ use castellan_core::secret::Redaction;
 use castellan_core::{Clock, Ids, Model, Surface};
 use castellan_gate::gate::{Gate, Parts as GateParts, Settings as GateSettings};
 use castellan_gate::hooks::HookList;
+use castellan_gate::policy::Evolving;
 use castellan_gate::{Catalog, Disclosure, Guards, Permission, Profile};
 use castellan_host::hooks::ShellHooks;
 use castellan_host::shell::{HelperCommand, Shell};
@@ -18,7 +19,7 @@ use castellan_runtime::mcp::{McpParts, McpServer};
 use castellan_runtime::meta::Looking;
 use castellan_runtime::principals::Local;
 use castellan_runtime::session::Watcher;
-use castellan_runtime::{Engine, EngineParts, Limits, Parts, Price, TraceTo};
+use castellan_runtime::{Engine, EngineParts, Evolved, Limits, Parts, Price, TraceTo};
 use castellan_store::{
     LateStore, Settings as StoreSettings, Store, Synchronous as StoreSynchronous,
 };
@@ -122,9 +123,23 @@ impl World {
 
     /// The store, opened; the tools that keep something find it from now on.
     pub(crate) fn store(&self) -> Result<Store, CommandError> {
+        if let Ok(store) = self.shared.store.get() {
+            return Ok(store.clone());
+        }
         let store = open_store(&self.home, &self.config)?;
         self.shared.store.fill(store.clone());
         Ok(store)
+    }
+
+    /// Reads what of the genome holds now, where the store is open.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    pub(crate) async fn evolve(&self) -> Result<(), CommandError> {
+        if self.shared.store.get().is_ok() {
+            self.shared.evolved.refresh(&self.catalog).await?;
+        }
+        Ok(())
     }
 
     /// The store for who only looks; `None` where nothing is stored yet.
@@ -266,6 +281,7 @@ impl World {
             },
             guards: Guards {
                 grants: Some(store.clone()),
+                evolved: self.shared.evolved.policy(),
                 ..self.guards()?
             },
         }))
@@ -302,10 +318,13 @@ impl World {
         })?;
         let policy = self.guards()?.policy;
         let catalog = Arc::clone(&self.catalog);
-        let disclosure = Disclosure::new(catalog, Surface::Mcp, profile, policy);
+        let evolved = &self.shared.evolved;
+        let disclosure = Disclosure::new(catalog, Surface::Mcp, profile, policy)
+            .evolving(evolved.policy(), evolved.overlay());
         let looking = self.shared.looking.clone();
         looking.fill(disclosure, Arc::new(self.project_rules()));
         Ok(McpServer::new(McpParts {
+            evolved: evolved.clone(),
             engine,
             looking,
             shelf: self.shared.shelf(),
@@ -339,6 +358,7 @@ impl World {
             notices: Arc::new(self.background.clone()),
             traces: self.home.traces(),
             permission,
+            prompts: self.shared.evolved.prompts(),
             rules: Arc::new(self.project_rules()),
             patience: self.config.tools.approval_timeout.map(Duration::from_secs),
             limits,
@@ -393,8 +413,10 @@ pub(crate) fn shared(environment: &Environment) -> Shared {
         .find_map(|name| environment.get(name))
         .filter(|name| !name.is_empty())
         .unwrap_or("unknown");
+    let store = LateStore::default();
     Shared {
-        store: LateStore::default(),
+        evolved: Evolved::of(store.clone()),
+        store,
         ids: Arc::new(SystemIds),
         user: user.to_owned(),
         meter: Arc::default(),
@@ -437,6 +459,7 @@ pub(crate) fn build_guards(
     let runner = ShellHooks::new(shell.clone(), environment.child_environment(&[]));
     Ok(Guards {
         policy: config.policy(&home.config, catalog, folder)?,
+        evolved: Evolving::default(),
         hooks: HookList::new(config.hooks(&home.config, catalog)?, Arc::new(runner)),
         grants: None,
     })

@@ -96,7 +96,7 @@ fn said_in(
         caller: &caller,
         workspace,
     };
-    judge([policy, &Policy::default()], &case)
+    judge([policy, &Policy::default(), &Policy::default()], &case)
 }
 
 /// The word for what is said of a command: the decision, `firm` where only a person can allow it,

@@ -77,6 +77,7 @@ impl Turn {
                 surface: Surface::Episode,
                 capabilities: Vec::new(),
             },
+            prompts: Vec::new(),
         }))?;
         state.apply(&event(Event::UserTurn {
             text: goal.to_owned(),

@@ -16,8 +16,15 @@ const PACE: Duration = Duration::from_millis(100);
 /// The same for the list of resources, which clients ask for when they need it.
 const LIST_PACE: Duration = Duration::from_secs(1);
 
-/// Compares marks until it is dropped. `woken` is rung after calls that may have changed something.
-pub(super) async fn watch(shelf: &Shelf, changes: &Changes, clock: &dyn Clock, woken: &Notify) {
+/// Compares marks until it is dropped. `woken` is rung after calls that may have changed something;
+/// `evolve` takes in what a new version of the genome says, and says whether tools are shown
+/// otherwise.
+pub(super) async fn watch(
+    (shelf, changes): (&Shelf, &Changes),
+    clock: &dyn Clock,
+    woken: &Notify,
+    evolve: impl AsyncFn() -> bool,
+) {
     let mut marks: BTreeMap<String, String> = BTreeMap::new();
     let mut list: Option<String> = None;
     let mut looked_at_list = Duration::ZERO;
@@ -38,6 +45,9 @@ pub(super) async fn watch(shelf: &Shelf, changes: &Changes, clock: &dyn Clock, w
                     changes.announce(&Change::Resource(uri));
                 }
             }
+        }
+        if evolve().await {
+            changes.announce(&Change::Tools);
         }
         let now = clock.monotonic();
         if !wanted.lists.contains(&Change::Resources) {

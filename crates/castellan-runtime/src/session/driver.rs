@@ -57,6 +57,8 @@ pub struct Parts {
     pub traces: PathBuf,
     /// What has been permitted in advance.
     pub permission: Permission,
+    /// What the system prompt of a new session says beside its own words.
+    pub prompts: Vec<String>,
     /// Where the rules of a project come from.
     pub rules: Arc<dyn ProjectRules>,
     /// How long a question may stay open before it counts as denied; `None` for ever.
@@ -126,6 +128,7 @@ impl Session {
             version,
             cwd: cwd.to_owned(),
             caller,
+            prompts: parts.prompts.clone(),
         };
         // Nothing has happened yet: the state takes in the same event again once it is noted.
         let blank = Recorded {

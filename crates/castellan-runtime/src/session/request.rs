@@ -129,6 +129,15 @@ fn noticed(messages: &mut Vec<Message>, text: &str) {
 /// The standing instructions. Stable over a session, so that providers can reuse what they have
 /// computed for the beginning of a request.
 fn instructions(state: &State) -> String {
+    let mut text = own_instructions(state);
+    for fragment in &state.prompts {
+        text.push_str("\n\n");
+        text.push_str(fragment);
+    }
+    text
+}
+
+fn own_instructions(state: &State) -> String {
     format!(
         "You are an engineer's assistant working on their machine through tools.\n\
          Working folder: {}\n\

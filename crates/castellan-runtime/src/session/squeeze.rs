@@ -216,6 +216,7 @@ mod tests {
                 surface: Surface::Interactive,
                 capabilities: vec![],
             },
+            prompts: vec![],
         };
         let first = Recorded {
             ts: Timestamp(0),

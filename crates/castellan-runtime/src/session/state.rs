@@ -161,6 +161,8 @@ pub struct State {
     pub cwd: PathBuf,
     /// The folder it began in.
     pub workspace: PathBuf,
+    /// What its system prompt says beside its own words.
+    pub prompts: Vec<String>,
     /// The conversation, oldest first.
     pub entries: Vec<Entry>,
     /// The files whose content it knows.
@@ -209,7 +211,13 @@ impl State {
     /// The state after a session's first event.
     #[must_use]
     pub fn begin(first: &Recorded) -> Option<Self> {
-        let Event::SessionStart { cwd, caller, .. } = &first.event else {
+        let Event::SessionStart {
+            cwd,
+            caller,
+            prompts,
+            ..
+        } = &first.event
+        else {
             return None;
         };
         Some(Self {
@@ -218,6 +226,7 @@ impl State {
             last_seq: first.seq.unwrap_or(0),
             cwd: cwd.clone(),
             workspace: cwd.clone(),
+            prompts: prompts.clone(),
             entries: Vec::new(),
             seen: BTreeMap::new(),
             shells: BTreeMap::new(),

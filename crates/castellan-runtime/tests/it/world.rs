@@ -215,6 +215,7 @@ fn parts(
         },
     });
     Parts {
+        prompts: Vec::new(),
         store,
         gate: Arc::new(gate),
         model,

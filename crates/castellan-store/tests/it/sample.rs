@@ -56,6 +56,7 @@ pub(crate) fn start(session: SessionId, ts: i64) -> Recorded {
             surface: Surface::Interactive,
             capabilities: Vec::new(),
         },
+        prompts: Vec::new(),
     };
     recorded(session, ts, event)
 }

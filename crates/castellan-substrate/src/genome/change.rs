@@ -53,6 +53,8 @@ pub(crate) fn apply(
         let what = shorten(&error.inner().to_string(), 200);
         invalid(&format!("at {place}: {}", one_line(&what)))
     })?;
+    // Before what else is wrong: whoever tries this should read that nobody may.
+    refuse_weakening(base, &genome)?;
     let problems = genome.problems();
     if !problems.is_empty() {
         return Err(invalid(&listed(&problems, PROBLEMS)));
@@ -76,7 +78,7 @@ pub(crate) fn apply(
     }
     let step_drift = drift(&before, &after);
     let total = drift(&value(first)?, &after);
-    refuse(base, &genome, step_drift, total)?;
+    refuse_drift(base, step_drift, total)?;
     Ok(Changed {
         genome,
         document,
@@ -85,8 +87,8 @@ pub(crate) fn apply(
     })
 }
 
-/// Refuses what nobody may accept.
-fn refuse(base: &Genome, after: &Genome, step: f64, total: f64) -> Result<(), Outcome> {
+/// Refuses to take a denial away, which nobody may accept.
+fn refuse_weakening(base: &Genome, after: &Genome) -> Result<(), Outcome> {
     let weakened: Vec<&str> = base
         .policy
         .actions
@@ -95,13 +97,19 @@ fn refuse(base: &Genome, after: &Genome, step: f64, total: f64) -> Result<(), Ou
         .filter(|(name, _)| after.policy.actions.get(*name) != Some(&Decision::Deny))
         .map(|(name, _)| name.as_str())
         .collect();
-    let refused = |what: String, next: &str| failed(ErrorCode::MutationRefused, what, next);
-    if let Some(name) = weakened.first() {
-        return Err(refused(
+    match weakened.first() {
+        None => Ok(()),
+        Some(name) => Err(failed(
+            ErrorCode::MutationRefused,
             format!("it would weaken a denial: /policy/actions/{name} is `deny`"),
             "leave every `deny` as it is; only the person can take one away, with a rollback",
-        ));
+        )),
     }
+}
+
+/// Refuses to go further than policy lets anyone.
+fn refuse_drift(base: &Genome, step: f64, total: f64) -> Result<(), Outcome> {
+    let refused = |what: String, next: &str| failed(ErrorCode::MutationRefused, what, next);
     let policy = &base.policy;
     if step > policy.max_step_drift {
         return Err(refused(

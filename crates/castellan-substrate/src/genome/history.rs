@@ -73,25 +73,57 @@ pub async fn diff(store: &LateStore, from: u64, to: u64) -> Result<String> {
                 what: format!("version {number} of the genome"),
             })
         };
-        let (from, to) = (known(from)?, known(to)?);
-        let diff = change::diff(&from.genome, &to.genome)
-            .map_err(|error| damaged(to.stored.version, &error))?;
-        Ok(diff.unified)
+        difference(&known(from)?, &known(to)?)
     };
     store.read(work).await
 }
 
-/// Makes the genome of version `to` hold again, as a new version; `None` where it does already.
-/// The event is for the records of whoever asked.
+/// The log where nothing was ever proposed.
+///
+/// # Errors
+/// As [`current`].
+pub fn as_built() -> Result<Log> {
+    Ok(Log {
+        versions: Page {
+            rows: vec![unstored()?],
+            total: 1,
+        },
+        open: Page {
+            rows: Vec::new(),
+            total: 0,
+        },
+    })
+}
+
+/// The version the program begins with.
+///
+/// # Errors
+/// As [`current`].
+pub fn first_version() -> Result<Version> {
+    unstored().and_then(read)
+}
+
+/// A unified diff of two versions, empty where they say the same.
+///
+/// # Errors
+/// As [`current`].
+pub fn difference(from: &Version, to: &Version) -> Result<String> {
+    let diff = change::diff(&from.genome, &to.genome);
+    let diff = diff.map_err(|error| damaged(to.stored.version, &error))?;
+    Ok(diff.unified)
+}
+
+/// Makes the genome of version `to` hold again, as a new version, by whom, why and when; `None` where
+/// it does already. `also` is done in the same transaction. The event is for the records of whoever
+/// asked.
 ///
 /// # Errors
 /// [`Error::NotFound`] where there is no such version; as [`current`].
 pub async fn roll_back(
     store: &LateStore,
     to: u64,
-    by: &str,
-    reason: &str,
-    now: Timestamp,
+    (by, reason, now): (&str, &str, Timestamp),
+    also: impl Fn(&Tx<'_>) -> Result<()> + Send + 'static,
 ) -> Result<Option<(Version, Event)>> {
     let decided = Decided {
         at: now,
@@ -103,6 +135,9 @@ pub async fn roll_back(
         // Refused before anything is written where this program could not read it.
         numbered(tx, to)?;
         let version = stored::roll_back(tx, to, &decided)?;
+        if version.is_some() {
+            also(tx)?;
+        }
         version.map(read).transpose()
     };
     let version = store.write(work).await?;

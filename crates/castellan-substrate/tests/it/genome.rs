@@ -264,7 +264,7 @@ async fn a_rollback_brings_an_earlier_version_back_as_a_new_one() {
     let store = &world.store;
     // Before anything was proposed there is nothing to go back to, and that is no error.
     let now = world.clock.now();
-    let nothing = history::roll_back(store, 1, "person:anna", "to see", now).await;
+    let nothing = history::roll_back(store, 1, ("person:anna", "to see", now), |_| Ok(())).await;
     assert_eq!(nothing.unwrap(), None);
     for weight in [2.0, 3.0] {
         let proposed = world.call(PROPOSE, weights(&json!({"food": weight}))).await;
@@ -272,7 +272,7 @@ async fn a_rollback_brings_an_earlier_version_back_as_a_new_one() {
             .call(RESOLVE, resolve(&proposed["proposal"], "accept"))
             .await;
     }
-    let (version, event) = history::roll_back(store, 1, "person:anna", "worse", now)
+    let (version, event) = history::roll_back(store, 1, ("person:anna", "worse", now), |_| Ok(()))
         .await
         .unwrap()
         .unwrap();
@@ -295,7 +295,11 @@ async fn a_rollback_brings_an_earlier_version_back_as_a_new_one() {
     assert!(diff.contains("-      \"food\": 3.0"), "{diff}");
     assert_eq!(history::diff(store, 1, 4).await.unwrap(), "");
     assert!(history::diff(store, 1, 9).await.is_err());
-    assert!(history::roll_back(store, 9, "a", "b", now).await.is_err());
+    assert!(
+        history::roll_back(store, 9, ("a", "b", now), |_| Ok(()))
+            .await
+            .is_err()
+    );
     let log = history::log(store, 2).await.unwrap();
     assert_eq!((log.versions.rows.len(), log.versions.total), (2, 4));
     assert_eq!(history::version(store, 9).await.unwrap(), None);

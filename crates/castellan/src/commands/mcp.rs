@@ -49,6 +49,9 @@ pub(crate) async fn server(
     if profile.domains.iter().any(|domain| domain == WORKSPACE) {
         note(&world.demand_sandbox(&workspace).await?);
     }
+    // The store first: what the genome says of tools and rules holds from the first request on.
+    world.store()?;
+    world.evolve().await?;
     let provider = Arc::new(world.mcp(args, profile, workspace)?);
     let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
     let server = Server::new(Arc::clone(&provider) as _, clock, ids, Limits::default());

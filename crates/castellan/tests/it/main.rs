@@ -14,6 +14,7 @@ mod episode;
 mod exec;
 mod export;
 mod folder;
+mod genome;
 mod init;
 mod mcp;
 mod mcp_client;

@@ -133,6 +133,7 @@ impl Story {
                 version,
                 cwd,
                 caller,
+                ..
             } => {
                 self.version.clone_from(version);
                 self.cwd.clone_from(cwd);
