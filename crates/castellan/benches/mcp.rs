@@ -72,10 +72,13 @@ fn main() {
     report_http(&theirs, serve, port);
 }
 
+/// What starts a server on its standard streams, with these arguments.
+type Start<'a> = dyn Fn(&[&str]) -> Command + 'a;
+
 /// A server to measure.
 struct Candidate<'a> {
     name: &'static str,
-    command: Box<dyn Fn(&[&str]) -> Command + 'a>,
+    command: Box<Start<'a>>,
     /// A call that changes nothing.
     call: Value,
 }

@@ -21,7 +21,7 @@ use castellan_runtime::mcp::{McpParts, McpServer, PromptTemplate};
 use castellan_runtime::meta::Looking;
 use castellan_runtime::principals::Local;
 use castellan_runtime::resources::{self, Bytes, Entry, Shelf, Source, Template, Text};
-use castellan_runtime::{Engine, EngineParts, TraceTo};
+use castellan_runtime::{Engine, EngineParts, Evolved, TraceTo};
 use castellan_store::{LateStore, Settings as StoreSettings, Store};
 use castellan_testkit::{FakeTool, ManualClock, SequentialIds};
 use futures::FutureExt as _;
@@ -137,8 +137,10 @@ fn asks() -> FakeTool {
 fn served(full: bool, prompts: Vec<Arc<dyn PromptTemplate>>) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("castellan.db"), StoreSettings::default()).unwrap();
+    let late = LateStore::default();
     let shared = Shared {
-        store: LateStore::default(),
+        evolved: Evolved::of(late.clone()),
+        store: late,
         ids: Arc::new(SequentialIds::default()),
         user: "me".to_owned(),
         meter: Arc::default(),
@@ -190,6 +192,7 @@ fn served(full: bool, prompts: Vec<Arc<dyn PromptTemplate>>) -> Served {
     looking.fill(disclosure, Arc::new(NoProjectRules));
     let changes = Arc::new(Changes::new());
     let server = McpServer::new(McpParts {
+        evolved: shared.evolved.clone(),
         engine: engine.unwrap(),
         looking,
         shelf,

@@ -162,7 +162,7 @@ fn sessions_take_their_words_and_their_model_from_the_genome() {
     let asked = server.requests().pop().unwrap();
     let system = asked.messages()[0]["content"].as_str().unwrap().to_owned();
     assert!(system.ends_with("Answer in one line."), "{system}");
-    let body = asked.body.clone();
+    let body = asked.body;
     assert_eq!(
         (&body["model"], &body["temperature"]),
         (&json!("another"), &json!(0.25))

@@ -17,6 +17,8 @@ mod folder;
 mod genome;
 mod init;
 mod mcp;
+// As below.
+#[cfg(test)]
 mod mcp_client;
 mod pages;
 mod pictures;

@@ -235,7 +235,7 @@ fn unchunked(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((length, rest)) = body.split_once("\r\n") {
         let length = usize::from_str_radix(length, 16).unwrap();
-        whole.push_str(&rest[..length]);
+        whole.push_str(rest.get(..length).unwrap());
         body = rest.get(length + 2..).unwrap_or_default();
     }
     whole
