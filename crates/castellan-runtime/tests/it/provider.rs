@@ -245,34 +245,49 @@ impl Served {
 }
 
 #[tokio::test]
-async fn who_subscribed_is_told_what_a_call_wrote_and_that_a_list_grew() {
+async fn who_subscribed_is_told_what_was_written_and_that_a_list_grew() {
     let served = served(false, Vec::new());
     let mut interest = Interest::in_lists();
     interest.uris.insert("blackboard://plan".to_owned());
     let watch = served.changes.watch(interest);
     let write = |value: Value| served.call("castellan_write_blackboard", value);
     let plan = Change::Resource("blackboard://plan".to_owned());
+    let clock = ManualClock::new();
+    // Lets time pass and waits until everything was looked at once more.
+    let look = async || {
+        let looks = clock.sleeps().len();
+        clock.advance(Duration::from_secs(2));
+        while clock.sleeps().len() <= looks {
+            tokio::task::yield_now().await;
+        }
+    };
+    let story = async {
+        while clock.sleeps().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let answer = write(json!({"slot": "plan", "value": 1})).await.unwrap();
+        assert!(!answer.is_error, "{answer:?}");
+        look().await;
+        let heard = watch.next().now_or_never().unwrap();
+        assert_eq!(heard, [Change::Resources, plan.clone()].into());
 
-    let answer = write(json!({"slot": "plan", "value": 1})).await.unwrap();
-    assert!(!answer.is_error, "{answer:?}");
-    let heard = watch.next().now_or_never().unwrap();
-    assert_eq!(heard, [Change::Resources, plan.clone()].into());
+        // Written again, the list is as it was. Nobody waits for that to be looked at.
+        let answer = write(json!({"slot": "plan", "value": 2})).await.unwrap();
+        assert!(!answer.is_error, "{answer:?}");
+        assert_eq!(watch.next().await, [plan].into());
 
-    // Written again, the list is as it was.
-    assert!(
-        !write(json!({"slot": "plan", "value": 2}))
-            .await
-            .unwrap()
-            .is_error
-    );
-    assert_eq!(watch.next().now_or_never().unwrap(), [plan].into());
-
-    // Another slot, a call that failed and one that only reads are nothing to them.
-    let stale = json!({"slot": "plan", "value": 3, "expected_version": 1});
-    assert!(write(stale).await.unwrap().is_error);
-    let read = served.call("castellan_read_blackboard", json!({"slot": "plan"}));
-    assert!(!read.await.unwrap().is_error);
-    assert_eq!(watch.next().now_or_never(), None);
+        // Another slot, a call that failed and one that only reads are nothing to them.
+        let stale = json!({"slot": "plan", "value": 3, "expected_version": 1});
+        assert!(write(stale).await.unwrap().is_error);
+        let read = served.call("castellan_read_blackboard", json!({"slot": "plan"}));
+        assert!(!read.await.unwrap().is_error);
+        look().await;
+        assert_eq!(watch.next().now_or_never(), None);
+    };
+    tokio::select! {
+        () = served.server.watch(&clock) => panic!("it watches for ever"),
+        () = story => {}
+    }
 }
 
 #[tokio::test]
