@@ -218,6 +218,6 @@ impl Source for Shelved {
             let marks: Result<Vec<u64>, castellan_store::Error> = names.iter().map(mark).collect();
             Ok(marks?.iter().map(u64::to_string).collect())
         };
-        async move { self.store.read(read).await }.boxed()
+        async move { self.store.glance(read).await }.boxed()
     }
 }

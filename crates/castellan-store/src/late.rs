@@ -45,6 +45,18 @@ impl LateStore {
         self.get()?.write(work).await
     }
 
+    /// As [`Store::glance`].
+    ///
+    /// # Errors
+    /// As [`Store::read`], and [`Error::Closed`] where there is no store.
+    pub async fn glance<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        self.get()?.glance(work).await
+    }
+
     /// As [`Store::read`].
     ///
     /// # Errors

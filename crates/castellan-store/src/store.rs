@@ -76,6 +76,24 @@ impl Store {
         answer.await.unwrap_or(Err(Error::Closed))
     }
 
+    /// The same for a read of a few rows, which takes less time than handing it to another thread: it
+    /// is done on this one, unless it would have to wait for something.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub async fn glance<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Result<T> + Send + 'static,
+    {
+        let (mut job, answer) = job(work);
+        match self.database.glance(job.as_mut()) {
+            Some(whole) => job.answer(whole),
+            None => self.database.read(job).await?,
+        }
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
     /// Makes this process the only one that drives `session`, until the claim is dropped or the
     /// process dies, however it dies. The session need not exist yet.
     ///

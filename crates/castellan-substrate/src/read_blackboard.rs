@@ -94,7 +94,7 @@ impl Operation for ReadBlackboard {
 /// What stands in the slot `name`.
 pub(crate) async fn read(store: &LateStore, name: String) -> Result<Reply, Failure> {
     let found = store
-        .read(move |tx| {
+        .glance(move |tx| {
             let slot = blackboard::get(tx, &name)?;
             let others = match slot {
                 Some(_) => None,

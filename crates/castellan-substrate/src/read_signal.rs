@@ -122,7 +122,7 @@ impl Operation for ReadSignal {
     async fn run(&self, params: Params, context: &CallContext) -> Result<Answer<Reply>, Failure> {
         let now = context.clock.now();
         let work = move |tx: &Tx<'_>| read(tx, &params, now);
-        Ok(self.store.read(work).await?.into())
+        Ok(self.store.glance(work).await?.into())
     }
 }
 

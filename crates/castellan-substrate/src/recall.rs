@@ -102,7 +102,7 @@ impl Operation for Recall {
         };
         let key = params.key;
         let work = move |tx: &Tx<'_>| search(tx, &places, &key);
-        match self.store.read(work).await? {
+        match self.store.glance(work).await? {
             Found::Memory { memory, also_in } => Ok(reply(*memory, also_in).into()),
             Found::Nothing { key, near, total } => {
                 let next = if near.is_empty() {

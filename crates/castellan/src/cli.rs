@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// Serve MCP over HTTP, with health and metrics
     ///
     /// Clients reach it at /mcp. It listens on this machine only, unless told otherwise; beyond it a
-    /// secret is needed, which [server] in the configuration names.
+    /// secret is needed: secret_env in the configuration names the variable that holds it.
     Serve(Serve),
     /// Add `castellan mcp` to the MCP servers of a client
     ///

@@ -63,6 +63,10 @@ impl Database {
         writes.send(job).await.map_err(|_closed| Error::Closed)
     }
 
+    pub(crate) fn glance(&self, job: &mut dyn Work) -> Option<Result<()>> {
+        self.readers.glance(job)
+    }
+
     pub(crate) async fn read(&self, job: Box<dyn Work>) -> Result<()> {
         self.readers.submit(job).await
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -11,7 +12,7 @@ use super::Settings;
 use super::connection::{Connection, Purpose};
 use super::migrate::ensure_current;
 use super::open::connect;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::tx::Tx;
 use crate::work::Work;
 
@@ -32,6 +33,8 @@ struct Shared {
     queue: Mutex<mpsc::Receiver<Box<dyn Work>>>,
     /// Jobs that wait or run.
     pending: AtomicUsize,
+    /// For reads on the caller's own thread: it never waits for a lock.
+    spare: Mutex<Option<Connection>>,
 }
 
 impl Readers {
@@ -44,6 +47,7 @@ impl Readers {
                 settings,
                 queue: Mutex::new(queue),
                 pending: AtomicUsize::new(0),
+                spare: Mutex::new(None),
             }),
             threads: Mutex::default(),
         }
@@ -59,6 +63,24 @@ impl Readers {
         }
         place.send(job);
         Ok(())
+    }
+
+    /// Runs a short job on this thread, where that needs no waiting; `None` where it would, and then
+    /// nothing has been done.
+    pub(super) fn glance(&self, job: &mut dyn Work) -> Option<Result<()>> {
+        self.sender.as_ref()?;
+        // Somebody else glances, or a panic took the connection with it.
+        let mut spare = self.shared.spare.try_lock().ok()?;
+        let connection = match spare.take() {
+            Some(connection) => connection,
+            None => self.shared.impatient()?,
+        };
+        let (outcome, left) = once(connection, job);
+        *spare = left;
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::Busy => None,
+            whole => Some(whole),
+        }
     }
 
     /// Begins another thread where all are busy and the settings allow one more.
@@ -112,15 +134,28 @@ impl Shared {
             Some(connection) => connection,
             None => connect(&self.path, &self.settings, Purpose::Read)?,
         };
-        connection.step("BEGIN")?;
-        let outcome = ensure_current(&connection).map(|()| {
-            // The job keeps its own failure for its answer.
-            drop(job.run(&Tx::sqlite(&connection)));
-        });
-        // A connection that can't leave its transaction is dropped, which ends both.
-        if connection.raw().is_autocommit() || connection.step("ROLLBACK").is_ok() {
-            *kept = Some(connection);
-        }
+        let (outcome, left) = once(connection, job);
+        *kept = left;
         outcome
     }
+
+    /// A connection that fails at once where it would have to wait.
+    fn impatient(&self) -> Option<Connection> {
+        let settings = Settings {
+            patience: Duration::ZERO,
+            ..self.settings.clone()
+        };
+        connect(&self.path, &settings, Purpose::Read).ok()
+    }
+}
+
+/// Runs `job` on one snapshot of the database. The connection comes back where it can be used again.
+fn once(connection: Connection, job: &mut dyn Work) -> (Result<()>, Option<Connection>) {
+    let outcome = connection
+        .step("BEGIN")
+        .and_then(|()| ensure_current(&connection))
+        .and_then(|()| job.run(&Tx::sqlite(&connection)));
+    // A connection that can't leave its transaction is dropped, which ends both.
+    let whole = connection.raw().is_autocommit() || connection.step("ROLLBACK").is_ok();
+    (outcome, whole.then_some(connection))
 }

@@ -251,6 +251,23 @@ async fn a_read_cannot_write(place: &impl Place) {
     assert!(numbers(&store).await.is_empty());
 }
 
+async fn a_glance_reads_what_holds_and_nothing_it_does_lasts(place: &impl Place) {
+    let store = place.open();
+    table(&store).await;
+    let glance =
+        || store.glance(|tx| tx.query("SELECT a FROM t ORDER BY a", &[], |row| row.get::<i64>(0)));
+    assert!(glance().await.unwrap().is_empty());
+    for number in 1..3 {
+        store.write(move |tx| put(tx, number)).await.unwrap();
+        assert_eq!(glance().await.unwrap().last(), Some(&number));
+    }
+    let refused = store.glance(|tx| put(tx, 3)).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    let broken: Result<()> = store.glance(|_tx| panic!("the job gave up")).await;
+    assert!(matches!(broken, Err(Error::Panicked { .. })));
+    assert_eq!(glance().await.unwrap(), [1, 2]);
+}
+
 async fn reads_run_side_by_side(place: &impl Place) {
     let store = place.open();
     let (first, second) = (sync_channel(1), sync_channel(1));
@@ -729,6 +746,7 @@ suite!(
     a_column_of_another_type_is_said_and_not_guessed,
     text_with_nul_is_refused,
     a_read_cannot_write,
+    a_glance_reads_what_holds_and_nothing_it_does_lasts,
     reads_run_side_by_side,
     an_append_at_the_wrong_place_is_a_conflict,
     only_a_sound_log_is_appended,

@@ -34,7 +34,7 @@ pub struct Log {
 /// # Errors
 /// What the store fails with; [`Error::DamagedRow`] for a document this program can't read.
 pub async fn current(store: &LateStore) -> Result<Version> {
-    store.read(holding).await
+    store.glance(holding).await
 }
 
 /// The version `number`, `None` where there is none.
