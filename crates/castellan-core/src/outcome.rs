@@ -226,6 +226,11 @@ fn format_sentence(next: &str) -> String {
         } else {
             "."
         };
+        let word = next.split_whitespace().next().unwrap_or_default();
+        // A name or an address is written as it is.
+        if word.contains(['_', ':', '/', '.', '`']) && !word.ends_with([':', '.']) {
+            return format!(" {next}{end}");
+        }
         format!(" {}{}{end}", first.to_uppercase(), letters.as_str())
     })
 }

@@ -405,6 +405,15 @@ impl Gate {
         uses.drain().map(|(_, of)| of).collect()
     }
 
+    /// Whether there is something to take with [`take_uses`](Self::take_uses) or
+    /// [`take_reads`](Self::take_reads).
+    #[must_use]
+    pub fn has_counts(&self) -> bool {
+        let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        !uses.is_empty() || !reads.is_empty()
+    }
+
     /// The read-only calls since the last time.
     pub fn take_reads(&self) -> Vec<ReadCount> {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);

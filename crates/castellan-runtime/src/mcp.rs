@@ -147,7 +147,11 @@ impl McpServer {
             .map_err(|missing| replies::unroutable(&call.name, missing))?;
         let meant = call.arguments.get("name").and_then(Value::as_str);
         let meant = meant.map(str::to_owned);
-        let reply = self.run(spec, call.arguments, context).await?;
+        let reply = match self.run(spec, call.arguments, context).await {
+            Ok(reply) => reply,
+            Err(fault) if spec.domain == DISCOVERY => return Err(fault),
+            Err(fault) => return replies::unrecorded(fault),
+        };
         if reply.is_error && spec.domain == DISCOVERY {
             let near = match meant.map(|name| disclosure.find(&name).err()) {
                 Some(Some(Missing::Unknown(near))) => Some(near),
@@ -171,7 +175,9 @@ impl McpServer {
             progress,
             ask,
         } = context;
-        let broken = |error: crate::Error| replies::broken(&castellan_core::text::chain(&error));
+        let broken = |error: crate::Error| {
+            replies::broken(&castellan_core::text::chain(&error), spec.is_read_only())
+        };
         let opened = || self.parts.engine.connect(&self.parts.workspace);
         let connection = self.connections.get(&client.connection, opened);
         let person = ask
@@ -217,7 +223,8 @@ impl McpServer {
     }
 }
 
-/// Who a client is: whoever it says, which proves nothing.
+/// Who a client is: whoever it says, which proves nothing. The secret that let it in is the door's
+/// affair: everybody has the same, so that it says nothing of who somebody is.
 fn claim(client: &Client) -> Claim {
     let name = castellan_core::text::one_line(&castellan_core::text::shorten(&client.name, 64));
     let name = if name.is_empty() {
@@ -228,10 +235,7 @@ fn claim(client: &Client) -> Claim {
     Claim {
         principal: Principal::McpClient(name),
         surface: Surface::Mcp,
-        token: client
-            .bearer
-            .as_ref()
-            .map(|bearer| bearer.expose().to_owned()),
+        token: None,
     }
 }
 
@@ -355,6 +359,9 @@ impl Provider for McpServer {
         _client: &'a Client,
     ) -> BoxFuture<'a, Result<Vec<ResourceCard>, Fault>> {
         async move {
+            if self.disclosure()?.find(READ).is_err() {
+                return Ok(Vec::new());
+            }
             let listed = self.parts.shelf.list().await;
             let card = |entry: crate::resources::Entry| ResourceCard {
                 uri: entry.uri,
@@ -380,8 +387,12 @@ impl Provider for McpServer {
             description: Some(template.about),
             media_type: Some(template.media_type),
         };
-        let cards = self.parts.shelf.templates().into_iter().map(card);
-        ready(Ok(cards.collect())).boxed()
+        let shown = |disclosure: &Disclosure| {
+            let readable = disclosure.find(READ).is_ok();
+            let templates = readable.then(|| self.parts.shelf.templates());
+            templates.into_iter().flatten().map(card).collect()
+        };
+        ready(self.disclosure().map(shown)).boxed()
     }
 
     fn read(&self, uri: String, context: Context) -> BoxFuture<'_, Result<Vec<Contents>, Fault>> {

@@ -213,8 +213,7 @@ impl Bash {
         context: CallContext,
     ) -> Report {
         let Some(session) = context.view.session else {
-            let what = "a command can run in the background of a session only";
-            return Outcome::failed(what, "leave `background` out").into();
+            return unattended().into();
         };
         let timeout = params.timeout.map(|_| self.timeout(&params));
         let command = shorten(params.command.trim(), 200);
@@ -311,6 +310,10 @@ impl TypedTool for Bash {
         }
         let outside = self.leaves_sandbox(params);
         let background = params.background == Some(true);
+        if background && view.session.is_none() {
+            // Before anybody is asked about what can't be.
+            return futures::future::ready(Err(unattended())).boxed();
+        }
         let mut way = if outside { " outside the sandbox" } else { "" }.to_owned();
         if background {
             way.push_str(" in the background");
@@ -511,6 +514,12 @@ fn failed(output: String, end: &str, effect: EffectStatus) -> Outcome {
         retry: Retry::Useful,
         next: String::new(),
     }
+}
+
+/// What is said to a call that would leave something running where nothing could end it.
+fn unattended() -> Outcome {
+    let what = "a command can run in the background of a session only";
+    Outcome::failed(what, "leave `background` out")
 }
 
 /// What became of processes the command left behind.

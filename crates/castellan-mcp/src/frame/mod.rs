@@ -3,9 +3,9 @@
 //! Two eras are spoken side by side. In the *legacy* one (up to 2025-11-25) a client introduces
 //! itself once, and the server sends it requests of its own. In the *modern* one (2026-07-28) every
 //! request carries what there is to know of the client, and a question to the client is a result
-//! after which it calls again. [`service`] has a method for each request, [`request`] what they
-//! have in common; [`run`] is a request under
-//! way, [`attend`] waits for it; [`parking`] keeps those that wait for the client's answer; [`wire`] is the translation.
+//! after which it calls again. `service` has a method for each request, `request` what they
+//! have in common; `run` is a request under
+//! way, `attend` waits for it; `parking` keeps those that wait for the client's answer; `wire` is the translation.
 
 mod attend;
 pub(crate) mod connection;

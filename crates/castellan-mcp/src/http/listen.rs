@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 const MOST_CONNECTIONS: usize = 1_024;
 
 /// How long a client may take for the head of a request, and stay without one.
-const HEAD: Duration = Duration::from_secs(60);
+const HEAD: Duration = Duration::from_secs(15);
 
 /// How long to wait where no connection can be taken, for want of descriptors most often.
 const BREATH: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
 //! Clients over HTTP: one endpoint for every revision, guarded before anything else happens.
 //!
-//! [`guard`] looks at where a request comes from and what it proves; [`door`] reads it, answers what
-//! is wrong with it, and hands on what can be served; [`sessions`] are what older clients have, with
-//! [`replay`] for streams they lose on the way; [`listen`] takes connections.
+//! [`guard`] looks at where a request comes from and what it proves; `door` reads it, answers what
+//! is wrong with it, and hands on what can be served; `sessions` are what older clients have, with
+//! `replay` for streams they lose on the way; [`listen`] takes connections.
 
 mod batch;
 mod door;
@@ -45,7 +45,7 @@ impl Default for Settings {
             patience: Duration::from_secs(30),
             sessions: 1_000,
             idle: Duration::from_hours(1),
-            spare: Duration::from_mins(5),
+            spare: Duration::from_secs(30),
         }
     }
 }

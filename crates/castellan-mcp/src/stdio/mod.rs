@@ -1,6 +1,6 @@
 //! A client on the other end of two pipes: one message in each line.
 //!
-//! [`lines`] reads without trusting the client; [`pipe`] is the transport. A connection ends when
+//! `lines` reads without trusting the client; `pipe` is the transport. A connection ends when
 //! its client's end does, and nothing that runs for it delays that by more than two seconds.
 
 mod batch;

@@ -3,7 +3,7 @@
 use castellan_core::Cancel;
 use castellan_core::event::{Answer, ApprovalItem};
 use castellan_core::port::{Elicitation, Elicited};
-use castellan_core::text::shorten;
+use castellan_core::text::{head_and_tail, one_line};
 use castellan_core::tool::Preview;
 use castellan_gate::gate::TIMEOUT;
 use futures::future::{Either, select};
@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::Engine;
 
-/// The longest preview a question shows, in bytes.
-const SHOWN: usize = 4 * 1024;
+/// The longest preview a question shows, in bytes. Of a longer one the beginning and the end are
+/// shown, and how much is missing between them.
+const SHOWN: usize = 32 * 1024;
 
 /// Who answers where a client carried the question to its person.
 const BY: &str = "the client's person";
@@ -59,7 +60,7 @@ impl Engine {
 
 /// What the person reads.
 fn question(item: &ApprovalItem) -> String {
-    let mut text = format!("{} wants to run: {}", item.name, item.header);
+    let mut text = format!("{} wants to run: {}", item.name, one_line(&item.header));
     let more = match &item.preview {
         Preview::None => String::new(),
         Preview::Command { command, cwd } => format!("{command}\n(in {})", cwd.display()),
@@ -70,10 +71,17 @@ fn question(item: &ApprovalItem) -> String {
             beginning,
             note,
             ..
-        } => format!(
-            "{action} {} ({bytes} bytes)\n{beginning}\n{note}",
-            path.display()
-        ),
+        } => {
+            let left = bytes.saturating_sub(beginning.trim_end_matches('…').len() as u64);
+            let left = match left {
+                0 => String::new(),
+                left => format!("\n[{left} more bytes are written and not shown]"),
+            };
+            format!(
+                "{action} {} ({bytes} bytes)\n{beginning}{left}\n{note}",
+                path.display()
+            )
+        }
         Preview::Diff {
             path,
             unified,
@@ -83,13 +91,24 @@ fn question(item: &ApprovalItem) -> String {
     };
     if !more.is_empty() {
         text.push('\n');
-        text.push_str(&shorten(more.trim_end(), SHOWN));
+        text.push_str(&quoted(&bounded(more.trim_end())));
     }
     if !item.reason.is_empty() {
         text.push_str("\nAsked because: ");
-        text.push_str(&item.reason);
+        text.push_str(&one_line(&item.reason));
     }
     text
+}
+
+/// What a caller wrote, so that none of its lines can pass for one of ours and none of its letters
+/// move what stands around them.
+fn quoted(text: &str) -> String {
+    let lines = text.lines().map(|line| format!("| {}", one_line(line)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn bounded(text: &str) -> String {
+    head_and_tail(text, SHOWN, None).map_or_else(|| text.to_owned(), |cut| cut.text)
 }
 
 /// What the answer looks like: the kinds of field that every client can draw.

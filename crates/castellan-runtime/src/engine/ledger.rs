@@ -113,8 +113,8 @@ impl Ledger {
     /// [`Error::Record`].
     pub(super) async fn settle(&self) -> Result<(), Error> {
         match &self.store {
-            Some(store) => self.store_rows(store, Vec::new()).await,
-            None => Ok(()),
+            Some(store) if self.gate.has_counts() => self.store_rows(store, Vec::new()).await,
+            _ => Ok(()),
         }
     }
 

@@ -54,12 +54,38 @@ pub(super) fn fault(reply: &Reply, near: Option<Vec<String>>) -> Fault {
     Fault::new(number, error).with_data(with_nearest(data(code, error), near))
 }
 
-/// What keeps a call from being recorded: it is not known how far it came.
-pub(super) fn broken(words: &str) -> Fault {
+/// What keeps a call from being recorded: it is not known how far it came. One that only reads has
+/// come to nothing in any case.
+pub(super) fn broken(words: &str, only_reads: bool) -> Fault {
     tracing::error!("a call of an MCP client could not be recorded: {words}");
-    let error = "the call could not be recorded, so it was not run or its result is lost; look at \
-                 the present state before you make it again";
-    Fault::new(Fault::INTERNAL, error).with_data(data(ErrorCode::EffectUnknown, error))
+    let (code, what) = if only_reads {
+        let what = "the call could not be recorded, so it has no result; it changed nothing, and can \
+                    be made again once what is wrong is put right";
+        (ErrorCode::StoreUnavailable, what)
+    } else {
+        let what = "the call could not be recorded, so it was not run or its result is lost; look at \
+                    the present state before you make it again";
+        (ErrorCode::EffectUnknown, what)
+    };
+    let error = format!("{what}: {words}");
+    let told = data(code, &error);
+    Fault::new(Fault::INTERNAL, error).with_data(told)
+}
+
+/// The same for a tool that does something: a failure like its others.
+///
+/// # Errors
+/// Any other fault.
+pub(super) fn unrecorded(fault: Fault) -> Result<Answer, Fault> {
+    match &fault.data {
+        Some(data) if data.get("error_code").is_some() => Ok(Answer {
+            texts: vec![data.to_string()],
+            structured: Some(data.clone()),
+            is_error: true,
+            ..Answer::default()
+        }),
+        _ => Err(fault),
+    }
 }
 
 /// The result of a call.
