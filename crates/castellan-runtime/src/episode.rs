@@ -8,7 +8,7 @@
 //! that moves only with the steps and ids made from a seed, so that the same seed gives the same
 //! trace to the byte.
 //!
-//! Start reading at [`run`], then [`plugin`].
+//! Start reading at [`run`](mod@run), then [`plugin`].
 
 pub mod chance;
 pub mod gridworld;
