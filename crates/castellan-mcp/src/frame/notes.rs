@@ -8,7 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use castellan_core::event::LogLevel;
 use castellan_core::port::Progress;
+use castellan_core::text::{one_line, shorten};
 use tokio::sync::Notify;
+
+/// How much of a line of output is shown as progress, in characters.
+const LINE: usize = 200;
 
 /// How many notes wait for a slow client.
 const MOST_WAITING: usize = 256;
@@ -41,6 +45,10 @@ struct Queue {
     /// Progress must grow with each notification.
     furthest: Option<u64>,
     dropped: u64,
+    /// Bytes of output so far.
+    written: u64,
+    /// Whether the call says itself how far it has come.
+    measured: bool,
     wanted: Wanted,
 }
 
@@ -116,11 +124,39 @@ impl Notes {
 }
 
 impl Progress for Notes {
-    fn output(&self, _text: &str) {
-        // The protocol has no place for output that is not yet the result.
+    fn output(&self, text: &str) {
+        // The protocol has no place for output that is not yet the result; how much of it there is,
+        // and where it is, says how far a call has come that says nothing else.
+        let mut queue = self.queue();
+        queue.written += text.len() as u64;
+        let written = queue.written;
+        let quiet = queue.measured || !queue.wanted.progress;
+        drop(queue);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        if let (false, Some(last)) = (quiet, last) {
+            self.step(written, None, &one_line(&shorten(last.trim(), LINE)));
+        }
     }
 
     fn advance(&self, done: u64, total: Option<u64>, message: &str) {
+        self.queue().measured = true;
+        self.step(done, total, message);
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        if self.queue().wanted.level.is_none_or(|least| level < least) {
+            return;
+        }
+        self.push(Note::Log {
+            level,
+            message: message.to_owned(),
+        });
+    }
+}
+
+impl Notes {
+    /// A step of progress, where it is one.
+    fn step(&self, done: u64, total: Option<u64>, message: &str) {
         let mut queue = self.queue();
         if !queue.wanted.progress || queue.furthest.is_some_and(|furthest| done <= furthest) {
             return;
@@ -130,16 +166,6 @@ impl Progress for Notes {
         self.push(Note::Progress {
             done,
             total,
-            message: message.to_owned(),
-        });
-    }
-
-    fn log(&self, level: LogLevel, message: &str) {
-        if self.queue().wanted.level.is_none_or(|least| level < least) {
-            return;
-        }
-        self.push(Note::Log {
-            level,
             message: message.to_owned(),
         });
     }
@@ -172,6 +198,21 @@ mod tests {
             notes.advance(done, Some(100), "");
         }
         assert_eq!(steps(&notes), [0, 50, 100]);
+    }
+
+    #[test]
+    fn output_is_progress_of_a_call_that_says_nothing_else() {
+        let notes = all();
+        notes.output("one\ntwo\n");
+        notes.output("\n");
+        let Some(Note::Progress { done, message, .. }) = notes.take() else {
+            panic!("no progress");
+        };
+        assert_eq!((done, message.as_str()), (8, "two"));
+        assert_eq!(notes.take(), None);
+        notes.advance(20, None, "own");
+        notes.output("more than enough to be further than that\n");
+        assert_eq!(steps(&notes), [20]);
     }
 
     #[test]

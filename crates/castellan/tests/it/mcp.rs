@@ -375,6 +375,25 @@ fn a_question_shows_all_that_would_run_and_nothing_in_it_passes_for_ours() {
 }
 
 #[test]
+fn a_command_that_takes_long_says_how_far_it_has_come() {
+    let home = Home::new();
+    home.write_config("sandbox = \"off\"\n");
+    let mut pipe = Pipe::open(&home, &["--profile", "full", "--yes-to", "bash"]);
+    let ran = pipe.request(
+        "tools/call",
+        &json!({
+            "name": "bash", "arguments": {"command": "echo first; echo second"},
+            "_meta": {"progressToken": "t"},
+        }),
+    );
+    assert_eq!(ran["result"]["isError"], false, "{ran}");
+    let told = |note: &Value| note["method"] == "notifications/progress";
+    let note = pipe.notes.iter().find(|note| told(note)).unwrap();
+    assert_eq!(note["params"]["progressToken"], "t");
+    assert!(note["params"]["message"].is_string(), "{note}");
+}
+
+#[test]
 fn a_mutation_is_proposed_by_an_agent_and_accepted_by_a_person() {
     let home = Home::new();
     let mut pipe = Pipe::with_person(
