@@ -7,6 +7,8 @@ use std::time::Duration;
 use castellan_mcp::{Limits, Server, stdio};
 use castellan_runtime::mcp::McpServer;
 
+use tracing_subscriber::filter::LevelFilter;
+
 use crate::cli::Mcp;
 use crate::config::profile;
 use crate::error::CommandError;
@@ -43,6 +45,13 @@ pub(crate) async fn server(
     world: &World,
     args: &Mcp,
 ) -> Result<(Server, Arc<McpServer>), CommandError> {
+    // What goes wrong is told where it harms no protocol. Who set a listener up before has their own.
+    let _set_up_before = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .with_max_level(LevelFilter::WARN)
+        .try_init();
     let name = args.profile.as_ref().unwrap_or(&world.config.mcp.profile);
     let profile = profile(name, &world.config.profiles)?;
     let workspace = world.working_folder(args.cwd.as_deref())?;
