@@ -225,7 +225,7 @@ mod tests {
     fn files(system: System, variables: &[(&str, &str)]) -> Vec<String> {
         let variables = [("HOME", "/h")].iter().chain(variables);
         let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let environment = Environment::new(variables, PathBuf::from("/work"));
+        let environment = Environment::new(variables, PathBuf::from("/srv"));
         let places = Places::of(&environment, system).unwrap();
         let file = |client: Client| client.file(&places).display().to_string();
         Client::ALL.map(file).to_vec()
@@ -274,7 +274,7 @@ mod tests {
                 "/x/Claude/claude_desktop_config.json",
                 "/h/.cursor/mcp.json",
                 "/x/Code/User/mcp.json",
-                "/work/codex/config.toml",
+                "/srv/codex/config.toml",
                 "/x/zed/settings.json",
                 "/g/.gemini/settings.json",
             ]

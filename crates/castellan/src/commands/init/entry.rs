@@ -315,7 +315,7 @@ mod tests {
         let of = |set: &[(&str, &str)]| {
             let set = [("HOME", "/h")].iter().chain(set);
             let set = set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            let environment = Environment::new(set, PathBuf::from("/work"));
+            let environment = Environment::new(set, PathBuf::from("/srv"));
             let places = Places::of(&environment, System::Linux).unwrap();
             variables(&places, &environment)
         };
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(of(&[("XDG_DATA_HOME", "/d")]), one("XDG_DATA_HOME", "/d"));
         assert_eq!(
             of(&[("CASTELLAN_HOME", "c"), ("XDG_DATA_HOME", "/d")]),
-            one("CASTELLAN_HOME", "/work/c")
+            one("CASTELLAN_HOME", "/srv/c")
         );
     }
 
